@@ -367,6 +367,12 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
         Some(index)
     }
 
+    /// What stands behind `index` in its queue.
+    #[inline]
+    pub fn after(&self, index: u32) -> Option<u32> {
+        self.get(index).map(|slot| slot.next).filter(|next| *next != NONE)
+    }
+
     /// Puts all of `from` at the end of `to`.
     #[inline]
     pub fn append(&mut self, to: &mut Queue, from: &mut Queue) {

@@ -1,4 +1,6 @@
-use super::{Clock, device};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use super::{Clock, Spy, device};
 use crate::pci::fake::FakeConfigSpace;
 use crate::pci::{
     BarKind, CapabilityId, ConfigSpace, FLR_READY_LIMIT_MS, PciError, SavedConfig, function_level_reset,
@@ -67,35 +69,14 @@ fn pending_transactions_are_waited_for_and_reported() {
 
 #[test]
 fn bus_mastering_is_off_before_the_reset() {
-    /// Notes the command register when the reset is written.
-    struct Watch(FakeConfigSpace, core::sync::atomic::AtomicU32);
-    impl ConfigSpace for Watch {
-        fn read8(&self, offset: u16) -> u8 {
-            self.0.read8(offset)
+    let at_reset = AtomicU32::new(0);
+    let cfg = Spy::on_write(endpoint(0), |fake, offset, value| {
+        if offset == 0x78 && value & 0x8000 != 0 {
+            at_reset.store(fake.peek32(0x04).unwrap(), Relaxed);
         }
-        fn read16(&self, offset: u16) -> u16 {
-            self.0.read16(offset)
-        }
-        fn read32(&self, offset: u16) -> u32 {
-            self.0.read32(offset)
-        }
-        fn write8(&self, offset: u16, value: u8) {
-            self.0.write8(offset, value);
-        }
-        fn write16(&self, offset: u16, value: u16) {
-            if offset == 0x78 && value & 0x8000 != 0 {
-                let command = self.0.peek32(0x04).unwrap();
-                self.1.store(command, core::sync::atomic::Ordering::Relaxed);
-            }
-            self.0.write16(offset, value);
-        }
-        fn write32(&self, offset: u16, value: u32) {
-            self.0.write32(offset, value);
-        }
-    }
-    let cfg = Watch(endpoint(0), u32::MAX.into());
+    });
     function_level_reset(&cfg, &mut Clock::default(), 1000).unwrap();
-    assert_eq!(cfg.1.into_inner() & 0xffff, 0x0402);
+    assert_eq!(at_reset.load(Relaxed) & 0xffff, 0x0402);
 }
 
 #[test]
