@@ -1,9 +1,11 @@
 //! Fakes for tests and benches of drivers: plain memory in place of a device and of a platform.
 
 mod dma;
+mod dmaengine;
 mod mmio;
 
 pub use dma::{HeapDma, OutOfMemory};
+pub use dmaengine::{FakeChannel, FakeError, Prepared};
 pub use mmio::{Access, FakeMmio};
 
 /// A delay that only counts: for tests of bounded waits.
