@@ -5,7 +5,7 @@ use tombolo_hal::irq::{IrqMode, IrqSource, MsiMessage};
 use tombolo_hal::mmio::Mmio;
 
 use crate::channel::ChannelMemory;
-use crate::engine::{ChannelRegs, Engine};
+use crate::engine::{Activity, ChannelRegs, Engine};
 use crate::error::MessageError;
 use crate::{Channel, ChannelId, ChannelKind, Error, Interrupts, ListMemory, Location, SharedRef};
 
@@ -68,8 +68,8 @@ impl<S: SharedRef> Controller<S> {
             self.check_messages(irq, vectors, count)?;
         }
         (self.vectors, self.vector_count) = (vectors, count);
+        self.write_messages(irq, interrupts)?;
         self.shared.shared().set_interrupts(interrupts);
-        self.write_messages(irq)?;
         Ok(interrupts)
     }
 
@@ -127,10 +127,10 @@ impl<S: SharedRef> Controller<S> {
         self.channels().try_for_each(|id| self.message_of(irq, id, vectors, count).map(drop))
     }
 
-    fn write_messages(&mut self, irq: &impl IrqSource) -> Result<(), Error> {
+    fn write_messages(&mut self, irq: &impl IrqSource, interrupts: Interrupts) -> Result<(), Error> {
         // Taken first: a change while we write shows as a difference next time.
         let epoch = irq.message_epoch();
-        if self.shared.shared().interrupts() == Interrupts::Remote {
+        if interrupts == Interrupts::Remote {
             for id in self.channels() {
                 let message = self.message_of(irq, id, self.vectors, self.vector_count)?;
                 let regs = ChannelRegs::new(self.shared.shared(), id)?;
@@ -144,7 +144,9 @@ impl<S: SharedRef> Controller<S> {
     /// Gives the engine the present messages if any has changed, as they do when a vector moves to
     /// another CPU. Call it when the platform says so, or now and then. Returns whether one had.
     ///
-    /// An interrupt may have gone astray meanwhile, so every channel then looks at the hardware.
+    /// An interrupt may have gone astray meanwhile, so every channel then looks at the hardware. A
+    /// message is several registers, and one that the engine sends in between may mix old and new: the
+    /// platform keeps the old vectors valid until this returns.
     ///
     /// # Errors
     /// [`Error::Messages`] if the engine cannot send the new ones; the old ones stay.
@@ -152,10 +154,11 @@ impl<S: SharedRef> Controller<S> {
         if irq.message_epoch() == self.message_epoch {
             return Ok(false);
         }
-        if self.shared.shared().interrupts() == Interrupts::Remote {
+        let interrupts = self.shared.shared().interrupts();
+        if interrupts == Interrupts::Remote {
             self.check_messages(irq, self.vectors, self.vector_count)?;
         }
-        self.write_messages(irq)?;
+        self.write_messages(irq, interrupts)?;
         self.shared.shared().check_all();
         Ok(true)
     }
@@ -191,18 +194,41 @@ impl<S: SharedRef> Controller<S> {
             self.shared.shared().mark_closed(id);
             return Err(error);
         }
+        channel.clear_list();
         Ok(channel)
     }
 
-    /// Switches the engine off for a time without power. What is queued stays queued.
+    /// Switches the engine off for a time without power. What is queued stays queued, and channels
+    /// hand nothing to the engine until [`resume`](Self::resume).
     ///
     /// # Errors
-    /// [`Error::Busy`] while a channel has transfers with the engine: pause or terminate first.
+    /// [`Error::Busy`] while a channel has transfers with the engine, or has not quite come to rest:
+    /// pause or terminate, and try again.
     pub fn suspend(&mut self) -> Result<(), Error> {
-        if let Some(id) = self.shared.shared().any_busy() {
-            return Err(Error::Busy(id));
+        let shared = self.shared.shared();
+        // First, so that a channel that becomes busy now is either seen below or sees this.
+        shared.set_suspended(true);
+        let result = match self.running() {
+            Some(id) => Err(Error::Busy(id)),
+            None => shared.silence(),
+        };
+        if result.is_err() {
+            shared.set_suspended(false);
+            // What was issued meanwhile waits for somebody to look.
+            shared.check_all();
         }
-        self.shared.shared().silence()
+        result
+    }
+
+    /// A channel that has transfers with the engine, or at whose last one the engine still is.
+    fn running(&self) -> Option<ChannelId> {
+        let shared = self.shared.shared();
+        let runs = |id: &ChannelId| {
+            let engine = ChannelRegs::new(shared, *id);
+            engine.is_ok_and(|regs| Engine { regs: &regs, shared, id: *id }.activity() == Activity::Running)
+        };
+        let mut open = self.channels().filter(|id| shared.open_channels(id.kind) >> id.index & 1 != 0);
+        shared.any_busy().or_else(|| open.find(runs))
     }
 
     /// Programs the engine again after [`suspend`](Self::suspend).
@@ -220,19 +246,23 @@ impl<S: SharedRef> Controller<S> {
     /// [`Error`] if the device does not answer or its messages cannot be given to it.
     pub fn after_reset(&mut self, irq: &impl IrqSource) -> Result<(), Error> {
         let shared = self.shared.shared();
-        shared.set_gone(false);
-        if let Some(id) = self.channels().next() {
-            let regs = ChannelRegs::new(shared, id)?;
-            if (Engine { regs: &regs, shared, id }).activity() == crate::engine::Activity::Gone {
-                return Err(Error::DeviceGone);
-            }
-        }
+        shared.look_whether_back()?;
         shared.silence()?;
-        self.write_messages(irq)?;
+        let interrupts = shared.interrupts();
+        self.write_messages(irq, interrupts)?;
         let shared = self.shared.shared();
         shared.bump_epoch();
+        shared.set_suspended(false);
         shared.check_all();
         Ok(())
+    }
+
+    /// Gives up control although channels are open that will not come to rest: the engine is switched
+    /// off, as far as it obeys.
+    pub fn abandon(self) {
+        // It may be gone or refuse; there is nothing left to do about it.
+        let _ = self.shared.shared().silence();
+        self.shared.shared().give_control_back();
     }
 
     /// Switches the engine off for good and gives up control.

@@ -2,6 +2,7 @@
 //!
 //! Source: Linux 7.3 `dw-edma-pcie.c` (capability layouts) and `pcie-designware.c` (DBI).
 
+use tombolo_hal::EngineAddr;
 use tombolo_hal::mmio::Mmio;
 use tombolo_hal::pci::{ConfigSpace, Identity, find_vsec};
 
@@ -34,7 +35,7 @@ pub struct RemoteEngine {
     /// Number of read channels.
     pub read_channels: u16,
     /// Where the engine sees the memory for lists and data, if the function says so (Xilinx).
-    pub device_memory: Option<u64>,
+    pub device_memory: Option<EngineAddr>,
 }
 
 impl RemoteEngine {
@@ -76,7 +77,7 @@ impl RemoteEngine {
         })
     }
 
-    fn device_memory<C: ConfigSpace>(config: &C, vendor: u16) -> Result<Option<u64>, Error> {
+    fn device_memory<C: ConfigSpace>(config: &C, vendor: u16) -> Result<Option<EngineAddr>, Error> {
         if vendor != VENDOR_XILINX {
             return Ok(None);
         }
@@ -84,11 +85,11 @@ impl RemoteEngine {
         let high = vsec.read32(config, 0x0c)?;
         let low = vsec.read32(config, 0x08)?;
         let base = u64::from(high) << 32 | u64::from(low);
-        Ok((base != u64::MAX).then_some(base))
+        Ok((base != u64::MAX).then_some(EngineAddr::new(base)))
     }
 
     /// The configuration of this engine, seen from across the link, with as many channels as the
-    /// format allows.
+    /// format allows. Set [`Config::function`] if the PCI function is not function 0.
     pub fn config(&self) -> Config {
         let max = self.format.max_channels();
         Config::new(self.format, Location::Remote)

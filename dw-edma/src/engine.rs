@@ -64,6 +64,13 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
     /// Prepares what a channel shares with others, once, when it is opened or after a reset: its
     /// interrupt mask, list error reports, power and the engine's enable.
     pub(crate) fn open(&self) -> Result<(), Error> {
+        match self.activity() {
+            // It was switched off when the engine was taken over, so it is not us for whom it runs.
+            Activity::Running => return Err(Error::Busy(self.id)),
+            Activity::Gone => return Err(Error::DeviceGone),
+            Activity::Resting | Activity::Halted => {}
+        }
+        self.take_status();
         match self.regs {
             ChannelRegs::V0 { globals, .. } => self.open_v0(globals),
             ChannelRegs::Hdma(channel) => {
@@ -160,6 +167,8 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
     /// tell of completions: their message is asked for only in single mode or while stopping.
     fn set_up_interrupts(&self, channel: &Window<M, hdma::Channel>, mode: Mode) {
         use hdma::INT_SETUP as S;
+        // A stop that latched while it was masked is no news of what comes now.
+        reg!(*channel, hdma::Channel, int_clear).write(hdma::INT_CLEAR::STOP::SET);
         let single = mode == Mode::Single;
         let latch = S::LOCAL_STOP_EN::SET + S::LOCAL_ABORT_EN::SET;
         let setup = match self.shared.interrupts() {
@@ -177,6 +186,18 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
         reg!(*channel, hdma::Channel, int_setup).write(setup);
     }
 
+    /// Forgets what a native channel at rest has latched since it was last asked: a line that is up
+    /// already could not tell of anything new.
+    pub(crate) fn forget_status(&self) {
+        if let ChannelRegs::Hdma(channel) = self.regs
+            && self.shared.interrupts() == Interrupts::Local
+        {
+            reg!(*channel, hdma::Channel, int_clear).write(
+                hdma::INT_CLEAR::STOP::SET + hdma::INT_CLEAR::WATERMARK::SET + hdma::INT_CLEAR::ABORT::SET,
+            );
+        }
+    }
+
     /// Starts the channel, or makes sure that it goes on. A channel that runs ignores it.
     #[inline]
     pub(crate) fn ring(&self) {
@@ -188,6 +209,13 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
             ChannelRegs::Hdma(channel) => {
                 reg!(*channel, hdma::Channel, doorbell).write(hdma::DOORBELL::START::SET);
             }
+        }
+    }
+
+    /// Makes the end of the running list news, for a transfer that waits for it.
+    pub(crate) fn announce_end(&self) {
+        if let ChannelRegs::Hdma(channel) = self.regs {
+            self.set_up_interrupts(channel, Mode::Single);
         }
     }
 
@@ -221,10 +249,9 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
         };
         // The numbers are the same in both maps.
         match state {
-            None => {
-                self.shared.set_gone(true);
-                Activity::Gone
-            }
+            None if self.shared.confirm_gone() => Activity::Gone,
+            // One bad answer of a device that is there says nothing: look again later.
+            None => Activity::Running,
             Some(1) => Activity::Running,
             Some(2) => Activity::Halted,
             Some(_) => Activity::Resting,
@@ -258,7 +285,7 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
             ChannelRegs::Hdma(channel) => {
                 let status = reg!(*channel, hdma::Channel, int_status).extract();
                 if status.get() == u32::MAX {
-                    self.shared.set_gone(true);
+                    self.shared.confirm_gone();
                     return event::CHECK;
                 }
                 let events = hdma_events(&status);
@@ -274,7 +301,7 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
         let kind = self.id.kind;
         let status = kind_reg!(kind, *globals, wr_int_status, rd_int_status).get();
         if status == u32::MAX {
-            self.shared.set_gone(true);
+            self.shared.confirm_gone();
             return event::CHECK;
         }
         let bit = 1u32 << self.id.index;

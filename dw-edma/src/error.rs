@@ -141,15 +141,9 @@ pub enum Error {
     /// The descriptor is not one of this channel's prepared ones.
     #[error("this descriptor was not prepared on this channel")]
     ForeignDescriptor,
-    /// Transfers are under way.
+    /// Transfers are under way, or the engine runs for somebody else.
     #[error("{0} is busy")]
     Busy(ChannelId),
-    /// The engine did not do what it was told in time.
-    #[error("the engine did not stop within {waited_us} us")]
-    Timeout {
-        /// How long was waited, in microseconds.
-        waited_us: u32,
-    },
     /// The interrupt messages cannot be given to this engine; poll instead.
     #[error("interrupt messages: {0}")]
     Messages(MessageError),
@@ -244,7 +238,6 @@ impl tombolo_hal::error::Error for Error {
             Error::ChannelOpen(_) | Error::Controlled | Error::ChannelsOpen(_) | Error::Busy(_) => {
                 ErrorKind::Busy
             }
-            Error::Timeout { .. } => ErrorKind::Timeout,
             Error::BadPosition { .. } => ErrorKind::Protocol,
             Error::NoEngine(_) => ErrorKind::Other,
             _ => ErrorKind::InvalidInput,

@@ -80,8 +80,8 @@ const POINTER: usize = core::mem::offset_of!(LinkElement, pointer_low);
 
 /// Data elements that a list must have room for: one in use and one that stays free.
 const MIN_SLOTS: usize = 2;
-/// More are not used: positions stay far from overflow.
-const MAX_SLOTS: usize = 1 << 20;
+/// More are not used: what goes over the whole list (once, when a channel is opened) stays short.
+const MAX_SLOTS: usize = 1 << 13;
 
 /// One data element to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -153,14 +153,11 @@ impl<B: DmaBackend> ListMemory<Coherent<B>> {
 
 impl<M: Mmio> ListMemory<Window<M>> {
     /// A list behind a BAR: `window` is how this side reaches it, `address` how the engine does.
+    /// Best at a multiple of 8 in the BAR, so that addresses go out in one write.
     ///
     /// # Errors
     /// [`RefusedList`] with the window, if it is too small or misaligned.
     pub fn behind_bar(window: Window<M>, address: EngineAddr) -> Result<Self, RefusedList<Window<M>>> {
-        if window.base() & 7 != 0 {
-            let error = ListError::Misaligned(window.base() as u64);
-            return Err(RefusedList { memory: window, error });
-        }
         Self::new(window, address)
     }
 }
@@ -220,22 +217,34 @@ impl<L: Mmio> ListMemory<L> {
         slot as usize * ELEMENT_SIZE
     }
 
-    /// Takes every element from the engine, for an engine whose cycle state is `true`.
-    pub(crate) fn scrub(&self) {
-        for slot in 0..=self.slots {
+    /// Takes the first `slots` elements from a resting engine whose cycle state will be `true`.
+    pub(crate) fn scrub(&self, slots: u32) {
+        for slot in 0..slots.min(self.slots) {
             self.io.write32_relaxed(Self::offset(slot), 0);
         }
     }
 
-    /// Writes a data element; it belongs to the engine once its control word is there.
+    /// Takes one element back from an engine that may still come to it: its lap's bit was `cycle`.
+    pub(crate) fn disown(&self, slot: u32, cycle: bool) {
+        let control = ElementControl::new().with_cycle(!cycle);
+        self.io.write32_relaxed(Self::offset(slot), control.into_bits().to_native());
+    }
+
+    /// Writes a data element but for its control word.
     #[inline(always)]
-    pub(crate) fn write_data(&self, slot: u32, burst: &Burst, control: ElementControl) {
+    pub(crate) fn write_addresses(&self, slot: u32, burst: &Burst) {
         let at = Self::offset(slot);
         self.io.write32_relaxed(at + SIZE, burst.size);
         self.io.write64_relaxed(at + SAR, burst.sar);
         self.io.write64_relaxed(at + DAR, burst.dar);
+    }
+
+    /// Writes a data element's control word, which gives the element to the engine: after everything
+    /// that was written before.
+    #[inline(always)]
+    pub(crate) fn write_control(&self, slot: u32, control: ElementControl) {
         self.order_writes();
-        self.io.write32_relaxed(at, control.into_bits().to_native());
+        self.io.write32_relaxed(Self::offset(slot), control.into_bits().to_native());
     }
 
     /// Writes the link back to the start for a lap whose data elements have cycle bit `cycle`.
@@ -265,6 +274,8 @@ impl<L: Mmio> ListMemory<L> {
         match self.io.caching() {
             tombolo_hal::mmio::Caching::Coherent => {}
             _ => {
+                // Combined writes must leave the CPU before the read does.
+                self.order_writes();
                 self.io.read32(0);
             }
         }
@@ -299,9 +310,13 @@ mod tests {
     fn the_control_word_is_written_after_the_addresses_and_a_barrier() {
         let io = FakeMmio::new(0x100).with_caching(Caching::Coherent);
         let control = ElementControl::new().with_cycle(true).with_local_interrupt(true);
-        list(&io).write_data(1, &Burst { sar: 0x1_0000_0002, dar: 0x3_0000_0004, size: 5 }, control);
+        list(&io).write_addresses(1, &Burst { sar: 0x1_0000_0002, dar: 0x3_0000_0004, size: 5 });
+        list(&io).write_control(1, control);
         let trace = io.take_trace();
-        assert_eq!(trace[trace.len() - 2..], [Access::Barrier(Barrier::DmaWmb), Access::Write(24, 0b1001)]);
+        assert_eq!(
+            trace[trace.len() - 2..],
+            [Access::Barrier(Barrier::DmaWmb), Access::WriteRelaxed(24, 0b1001)]
+        );
         assert_eq!(
             (io.peek32(28), io.peek32(32), io.peek32(36), io.peek32(40), io.peek32(44)),
             (5, 2, 1, 4, 3)
@@ -310,9 +325,10 @@ mod tests {
 
     #[test]
     fn a_write_combined_list_gets_a_full_write_barrier_and_an_uncached_one_none() {
-        for (caching, barriers) in [(Caching::WriteCombined, 1), (Caching::Uncached, 0)] {
+        for (caching, barriers) in [(Caching::WriteCombined, 2), (Caching::Uncached, 0)] {
             let io = FakeMmio::new(0x100).with_caching(caching);
             list(&io).write_link(true);
+            list(&io).flush_before_doorbell();
             let wmb = io.take_trace().iter().filter(|a| **a == Access::Barrier(Barrier::Wmb)).count();
             assert_eq!(wmb, barriers, "{caching:?}");
         }
@@ -324,7 +340,8 @@ mod tests {
         {
             let io = FakeMmio::new(0x100).with_caching(caching);
             list(&io).flush_before_doorbell();
-            assert_eq!(io.take_trace().len(), reads, "{caching:?}");
+            let found = io.take_trace().iter().filter(|a| matches!(a, Access::Read(0))).count();
+            assert_eq!(found, reads, "{caching:?}");
         }
     }
 
@@ -368,6 +385,7 @@ mod tests {
         assert_eq!(ListMemory::new(&good, at(end)).unwrap_err().error, ListError::AddressOverflow(end));
         assert_eq!(ListMemory::new(&good, at(0x1000)).unwrap().slots(), 2);
         let odd = Window::new(&good).sub(4, 68).unwrap();
-        assert!(ListMemory::behind_bar(odd, at(0x1000)).is_err());
+        let refused = ListMemory::behind_bar(odd, at(0x1000)).unwrap_err();
+        assert_eq!(refused.error, ListError::TooSmall { size: 68, min: 72 });
     }
 }

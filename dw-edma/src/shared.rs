@@ -2,6 +2,7 @@
 
 use core::ops::Deref;
 
+use tombolo_hal::dmaengine::Unsupported;
 use tombolo_hal::lock::RawLock;
 use tombolo_hal::mmio::{Mmio, Window};
 use tombolo_hal::reg;
@@ -47,6 +48,9 @@ pub struct IrqReport {
     pub write_channels: u64,
     /// Read channels that have work now, one bit each.
     pub read_channels: u64,
+    /// The emulated interrupt may have been raised. It leaves no trace, so with emulation this is
+    /// always set: call what listens to it.
+    pub emulated: bool,
 }
 
 /// The words of one kind of channel.
@@ -73,6 +77,9 @@ impl KindState {
     }
 }
 
+/// How often the engine is asked whether it has come to rest after it was switched off.
+const DISABLE_LOOKS: usize = 64;
+
 fn bits(words: &[AtomicU32; 2]) -> u64 {
     u64::from(words[0].load(Ordering::Acquire)) | u64::from(words[1].load(Ordering::Acquire)) << 32
 }
@@ -82,7 +89,8 @@ fn bits(words: &[AtomicU32; 2]) -> u64 {
 /// The platform decides where it lives (a static, a box, a C structure) and hands out references:
 /// handles take anything that dereferences to it. `K` guards the registers that channels share in
 /// the v0 formats; it is taken when channels are opened and closed, and on the data path only by
-/// the legacy viewport.
+/// the legacy viewport. It is about 600 bytes; a platform that places it in a C structure writes the
+/// value there once.
 #[derive(Debug)]
 pub struct Shared<M, K> {
     pub(crate) io: Window<M>,
@@ -93,6 +101,8 @@ pub struct Shared<M, K> {
     /// Grows when the device was reset, so that channels program it again.
     epoch: AtomicU32,
     gone: AtomicBool,
+    /// Switched off for a time without power: nobody touches the registers.
+    suspended: AtomicBool,
     controlled: AtomicBool,
 }
 
@@ -125,6 +135,9 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
         if config.function > max {
             return Err(Error::FunctionNumber { function: config.function, max, format: config.format });
         }
+        if config.emulation && !(config.format.is_v0() && config.location == Location::Local) {
+            return Err(Unsupported("interrupt emulation in this format and place").into());
+        }
         let counts = Self::count_channels(&io, &config)?;
         let this = Self {
             io,
@@ -134,6 +147,7 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
             interrupts: AtomicU32::new(0),
             epoch: AtomicU32::new(0),
             gone: AtomicBool::new(false),
+            suspended: AtomicBool::new(false),
             controlled: AtomicBool::new(false),
         };
         this.check_windows()?;
@@ -197,12 +211,12 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
                             + hdma::INT_SETUP::WATERMARK_MASK::SET
                             + hdma::INT_SETUP::ABORT_MASK::SET,
                     );
+                    reg!(regs, hdma::Channel, ch_en).write(hdma::CH_EN::ENABLE::CLEAR);
                     reg!(regs, hdma::Channel, int_clear).write(
                         hdma::INT_CLEAR::STOP::SET
                             + hdma::INT_CLEAR::WATERMARK::SET
                             + hdma::INT_CLEAR::ABORT::SET,
                     );
-                    reg!(regs, hdma::Channel, ch_en).write(hdma::CH_EN::ENABLE::CLEAR);
                 }
             }
             return Ok(());
@@ -211,13 +225,51 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
         let all = v0::INT::DONE.val(0xff) + v0::INT::ABORT.val(0xff);
         for kind in ChannelKind::ALL {
             kind_reg!(kind, globals, wr_int_mask, rd_int_mask).write(all);
-            kind_reg!(kind, globals, wr_int_clear, rd_int_clear).write(all);
             if self.config.format == Format::HdmaCompat {
                 for index in 0..self.channel_count(kind) {
                     self.set_power(ChannelId { kind, index: index as u8 }, false)?;
                 }
             } else {
-                kind_reg!(kind, globals, wr_engine_en, rd_engine_en).write(v0::ENGINE_EN::ENABLE::CLEAR);
+                self.disable_v0(kind, &globals);
+            }
+            // Last, so that nothing of what was going on stays latched.
+            kind_reg!(kind, globals, wr_int_clear, rd_int_clear).write(all);
+        }
+        Ok(())
+    }
+
+    /// Switches the engine of one kind off. It comes to rest within a few requests on the link; a
+    /// channel that still runs is refused when it is opened.
+    fn disable_v0(&self, kind: ChannelKind, globals: &Window<M, v0::Globals>) {
+        let enable = || kind_reg!(kind, *globals, wr_engine_en, rd_engine_en);
+        enable().write(v0::ENGINE_EN::ENABLE::CLEAR);
+        for _ in 0..DISABLE_LOOKS {
+            if !enable().is_set(v0::ENGINE_EN::ENABLE) {
+                break;
+            }
+        }
+    }
+
+    /// Lets a channel that halted on an error start again: some errors ask for the enable to be taken
+    /// away once. The v0 enable is its whole direction's, so there others must not be running.
+    pub(crate) fn clear_error(&self, id: ChannelId) -> Result<(), Error> {
+        match self.config.format {
+            Format::HdmaNative => {
+                let channel = self.hdma_channel(id)?;
+                reg!(channel, hdma::Channel, ch_en).write(hdma::CH_EN::ENABLE::CLEAR);
+                reg!(channel, hdma::Channel, ch_en).write(hdma::CH_EN::ENABLE::SET);
+            }
+            Format::HdmaCompat => {
+                self.set_power(id, false)?;
+                self.set_power(id, true)?;
+            }
+            Format::Legacy | Format::Unroll => {
+                let others = bits(&self.kinds[id.kind.index()].busy) & !(1 << id.index);
+                if others == 0 {
+                    let globals = self.globals()?;
+                    self.disable_v0(id.kind, &globals);
+                    kind_reg!(id.kind, globals, wr_engine_en, rd_engine_en).write(v0::ENGINE_EN::ENABLE::SET);
+                }
             }
         }
         Ok(())
@@ -256,8 +308,45 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
         self.gone.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_gone(&self, gone: bool) {
-        self.gone.store(gone, Ordering::Relaxed);
+    /// A register read all ones. If one that cannot be says so too, the device is gone, and every
+    /// channel is told. Returns whether it is.
+    pub(crate) fn confirm_gone(&self) -> bool {
+        if self.is_gone() {
+            return true;
+        }
+        let gone = self.reads_ones();
+        if gone {
+            self.gone.store(true, Ordering::Relaxed);
+            self.check_all();
+        }
+        gone
+    }
+
+    /// Whether a register that is never all ones reads all ones.
+    fn reads_ones(&self) -> bool {
+        if self.config.format.is_v0() {
+            return self.globals().is_ok_and(|g| reg!(g, v0::Globals, ctrl).get() == u32::MAX);
+        }
+        let kind =
+            if self.channel_count(ChannelKind::Write) != 0 { ChannelKind::Write } else { ChannelKind::Read };
+        let first = self.hdma_channel(ChannelId { kind, index: 0 });
+        first.is_ok_and(|c| reg!(c, hdma::Channel, status).get() == u32::MAX)
+    }
+
+    /// Forgets that the device was gone, if it answers again.
+    pub(crate) fn look_whether_back(&self) -> Result<(), Error> {
+        self.gone.store(false, Ordering::Relaxed);
+        if self.confirm_gone() { Err(Error::DeviceGone) } else { Ok(()) }
+    }
+
+    /// Whether nobody may touch the registers.
+    #[inline]
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.suspended.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_suspended(&self, suspended: bool) {
+        self.suspended.store(suspended, Ordering::SeqCst);
     }
 
     pub(crate) fn epoch(&self) -> u32 {
@@ -289,16 +378,20 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
     /// Afterwards the channels named in the report have something for
     /// [`pop_completed`](tombolo_hal::dmaengine::DmaChannel::pop_completed).
     pub fn on_irq(&self) -> IrqReport {
-        let mut report = IrqReport {
-            handled: false,
-            write_channels: self.collect(ChannelKind::Write),
-            read_channels: self.collect(ChannelKind::Read),
-        };
-        report.handled = report.write_channels | report.read_channels != 0;
+        // Without power all would read ones, and with the device gone it does: not ours.
+        if self.is_suspended() || self.is_gone() {
+            return IrqReport::default();
+        }
+        let mut report = self.collect_all(false);
+        if !report.handled && !self.config.format.is_v0() && self.interrupts() == Interrupts::Local {
+            // A channel sees its last element done a moment before the watermark of it latches, and
+            // is idle by then; the line must be released all the same.
+            report = self.collect_all(true);
+        }
         if self.config.emulation && self.config.format.is_v0() {
             self.deassert_emulated();
-            // An emulated interrupt leaves no status, so it cannot be told from another device's.
-            report.handled = true;
+            // It may have been the emulated one, so it must not count as nobody's.
+            (report.emulated, report.handled) = (true, true);
         }
         report
     }
@@ -312,24 +405,31 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
         }
     }
 
-    fn collect(&self, kind: ChannelKind) -> u64 {
+    fn collect_all(&self, idle_too: bool) -> IrqReport {
+        let write_channels = self.collect(ChannelKind::Write, idle_too);
+        let read_channels = self.collect(ChannelKind::Read, idle_too);
+        let handled = write_channels | read_channels != 0;
+        IrqReport { handled, write_channels, read_channels, emulated: false }
+    }
+
+    fn collect(&self, kind: ChannelKind, idle_too: bool) -> u64 {
         let open = bits(&self.kinds[kind.index()].open);
         if open == 0 {
             return 0;
         }
         if self.config.format.is_v0() {
-            self.collect_v0(kind, open as u32)
-        } else {
-            self.collect_hdma(kind, open)
+            return self.collect_v0(kind, open as u32);
         }
+        let busy = bits(&self.kinds[kind.index()].busy);
+        self.collect_hdma(kind, if idle_too { open } else { open & busy })
     }
 
     /// One read gives done and abort of all channels; only bits that were seen are cleared.
     fn collect_v0(&self, kind: ChannelKind, open: u32) -> u64 {
         let Ok(globals) = self.globals() else { return 0 };
         let status = kind_reg!(kind, globals, wr_int_status, rd_int_status).get();
-        if status == u32::MAX {
-            return self.report_gone(kind);
+        if status == u32::MAX && self.confirm_gone() {
+            return bits(&self.kinds[kind.index()].open);
         }
         let seen = status & (open | open << 16);
         if seen == 0 {
@@ -369,8 +469,8 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
         }
     }
 
-    fn collect_hdma(&self, kind: ChannelKind, open: u64) -> u64 {
-        let mut left = open & bits(&self.kinds[kind.index()].busy);
+    fn collect_hdma(&self, kind: ChannelKind, channels: u64) -> u64 {
+        let mut left = channels;
         let mut found = 0;
         while left != 0 {
             let index = left.trailing_zeros() as u8;
@@ -379,7 +479,10 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
             let Ok(regs) = self.hdma_channel(id) else { continue };
             let status = reg!(regs, hdma::Channel, int_status).extract();
             if status.get() == u32::MAX {
-                return self.report_gone(kind);
+                if self.confirm_gone() {
+                    return channels;
+                }
+                continue;
             }
             let events = hdma_events(&status);
             if events != 0 {
@@ -389,12 +492,6 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
             }
         }
         found
-    }
-
-    /// The device is gone: every open channel must look.
-    fn report_gone(&self, kind: ChannelKind) -> u64 {
-        self.set_gone(true);
-        self.leave_each(kind, bits(&self.kinds[kind.index()].open), |_| event::CHECK)
     }
 
     fn leave_each(&self, kind: ChannelKind, channels: u64, events: impl Fn(u32) -> u32) -> u64 {
@@ -413,6 +510,13 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
         if let Some(word) = self.kinds[id.kind.index()].events.get(usize::from(id.index)) {
             word.fetch_or(events, Ordering::AcqRel);
         }
+    }
+
+    /// Whether an interrupt has left an abort for a channel.
+    #[inline]
+    pub(crate) fn is_aborted(&self, id: ChannelId) -> bool {
+        let word = self.kinds[id.kind.index()].events.get(usize::from(id.index));
+        word.is_some_and(|word| word.load(Ordering::Relaxed) & event::ABORT != 0)
     }
 
     /// Takes what interrupts have left for a channel.
@@ -435,9 +539,15 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
     /// A channel that has transfers with the engine, if there is one.
     pub(crate) fn any_busy(&self) -> Option<ChannelId> {
         ChannelKind::ALL.into_iter().find_map(|kind| {
-            let busy = bits(&self.kinds[kind.index()].busy);
+            let [low, high] = [0, 1].map(|i| self.kinds[kind.index()].busy[i].load(Ordering::SeqCst));
+            let busy = u64::from(low) | u64::from(high) << 32;
             (busy != 0).then(|| ChannelId { kind, index: busy.trailing_zeros() as u8 })
         })
+    }
+
+    /// The channels that have a handle, one bit each.
+    pub(crate) fn open_channels(&self, kind: ChannelKind) -> u64 {
+        bits(&self.kinds[kind.index()].open)
     }
 
     pub(crate) fn open_count(&self) -> u16 {
@@ -461,7 +571,8 @@ impl<M: Mmio + Clone, K: RawLock> Shared<M, K> {
     pub(crate) fn mark_busy(&self, id: ChannelId, busy: bool) {
         let (word, bit) = self.word(id, |k| &k.busy);
         if busy {
-            word.fetch_or(bit, Ordering::AcqRel);
+            // Sequentially consistent, as `suspended` is: either suspend sees us busy, or we see it.
+            word.fetch_or(bit, Ordering::SeqCst);
         } else {
             word.fetch_and(!bit, Ordering::AcqRel);
         }

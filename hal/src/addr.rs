@@ -91,6 +91,13 @@ impl From<DmaAddr> for EngineAddr {
     }
 }
 
+impl From<BusAddr> for EngineAddr {
+    /// What an engine on the bus must be told to reach a BAR there.
+    fn from(addr: BusAddr) -> Self {
+        EngineAddr(addr.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -191,14 +191,15 @@ impl<M: Mmio> Reg<'_, M, Split64> {
     #[inline(always)]
     pub fn write_lo_hi(&self, value: u64) {
         self.store(0, value as u32);
-        self.store(4, (value >> 32) as u32);
+        // The first half has ordered earlier memory writes; MMIO itself keeps its order.
+        self.store_relaxed(4, (value >> 32) as u32);
     }
 
     /// Writes the high half, then the low half.
     #[inline(always)]
     pub fn write_hi_lo(&self, value: u64) {
         self.store(4, (value >> 32) as u32);
-        self.store(0, value as u32);
+        self.store_relaxed(0, value as u32);
     }
 
     /// Reads the low half.
@@ -216,7 +217,7 @@ impl<M: Mmio> Reg<'_, M, Split64> {
     /// Reads the low half, then the high half. Not atomic: a device may change them in between.
     #[inline(always)]
     pub fn read_lo_hi(&self) -> u64 {
-        let low = self.load(0);
+        let low = self.load_relaxed(0);
         u64::from(self.load(4)) << 32 | u64::from(low)
     }
 }
@@ -306,7 +307,12 @@ mod tests {
         reg!(regs, Regs, llp).write_hi_lo(0x3_0000_0004);
         assert_eq!(
             io.take_trace(),
-            [Access::Write(0xc, 2), Access::Write(0x10, 1), Access::Write(0x10, 3), Access::Write(0xc, 4)]
+            [
+                Access::Write(0xc, 2),
+                Access::WriteRelaxed(0x10, 1),
+                Access::Write(0x10, 3),
+                Access::WriteRelaxed(0xc, 4)
+            ]
         );
         assert_eq!(reg!(regs, Regs, llp).read_lo_hi(), 0x3_0000_0004);
     }

@@ -28,7 +28,7 @@ fn the_default_combined_call_uses_its_configuration_for_one_descriptor_and_puts_
         let d =
             ch.prep_slave_sg_config(&[], Direction::MemToDev, PrepFlags::INTERRUPT, config.as_ref()).unwrap();
         ch.discard(d);
-        assert_eq!(ch.prepared.pop().unwrap().config, at(used));
+        assert_eq!(ch.take_prepared()[0].config, at(used));
         assert_eq!(ch.configuration(), Some(at(1)));
     }
 }
@@ -36,7 +36,7 @@ fn the_default_combined_call_uses_its_configuration_for_one_descriptor_and_puts_
 #[test]
 fn the_default_combined_call_puts_the_old_configuration_back_on_failure_too() {
     let mut ch = FakeChannel::new(4).unwrap();
-    ch.refuse = true;
+    ch.set_refuse(true);
     let failed = ch.prep_slave_sg_config(&[], Direction::MemToDev, PrepFlags::INTERRUPT, Some(&at(2)));
     assert_eq!(failed.unwrap_err(), FakeError::Refused);
     assert_eq!(ch.configuration(), None);
@@ -73,15 +73,28 @@ fn what_an_engine_does_not_do_is_unsupported() {
 #[test]
 fn buffers_come_back_with_their_completion_in_any_number() {
     let dma = HeapDma::new();
-    let mut owned = Owned::new(FakeChannel::new(4).unwrap());
+    let hardware = FakeChannel::new(4).unwrap();
+    let mut owned = Owned::new(hardware.clone());
     let two = [1, 2].map(|f| buffer(&dma, f, DataDirection::ToDevice)).into_iter().collect();
     let a = owned.submit(two, Direction::MemToDev, PrepFlags::INTERRUPT, Some(&at(7))).unwrap();
     let one = buffer(&dma, 3, DataDirection::Bidirectional);
     let b = owned.submit_one(one, Direction::MemToDev, PrepFlags::INTERRUPT, Some(&at(8))).unwrap();
     owned.issue_pending();
     assert_eq!((owned.in_flight(), dma.mapped(), owned.status(b).status), (2, 3, TxStatus::InProgress));
-    owned.channel_mut().finish_next(TxResult::NoError, 0);
-    owned.channel_mut().finish_next(TxResult::ReadFailed, 5);
+    let mut other = Owned::new(FakeChannel::new(4).unwrap());
+    let foreign = other.submit_one(
+        buffer(&dma, 9, DataDirection::ToDevice),
+        Direction::MemToDev,
+        PrepFlags::QUIET,
+        Some(&at(1)),
+    );
+    let foreign = foreign.unwrap();
+    assert_ne!(foreign, a, "cookies of two channels are never equal");
+    assert_eq!(owned.status(foreign).status, TxStatus::Unknown);
+    other.terminate_all().unwrap();
+    drop(other.pop_terminated());
+    hardware.finish_next(TxResult::NoError, 0);
+    hardware.finish_next(TxResult::ReadFailed, 5);
     let first = owned.pop_finished().unwrap();
     assert_eq!((first.completion.cookie, first.buffers.len()), (a, 2));
     let second = owned.pop_finished().unwrap();
@@ -138,7 +151,8 @@ fn a_refused_transfer_gives_its_buffers_back_and_leaves_nothing_behind() {
 #[test]
 fn terminated_buffers_come_back_only_when_the_channel_rests_and_are_quarantined_if_it_never_does() {
     let dma = HeapDma::new();
-    let mut owned = Owned::new(FakeChannel::new(4).unwrap());
+    let hardware = FakeChannel::new(4).unwrap();
+    let mut owned = Owned::new(hardware.clone());
     for fill in [1, 2] {
         owned
             .submit_one(
@@ -150,13 +164,13 @@ fn terminated_buffers_come_back_only_when_the_channel_rests_and_are_quarantined_
             .unwrap();
     }
     owned.issue_pending();
-    owned.channel_mut().quiescent = false;
+    hardware.set_quiescent(false);
     owned.terminate_all().unwrap();
     assert!(owned.pop_terminated().is_none());
     let mut delay = CountingDelay::default();
     assert!(owned.synchronize(&mut delay, 100).is_err());
     assert_eq!(delay.waited_ns, 100_000);
-    owned.channel_mut().quiescent = true;
+    hardware.set_quiescent(true);
     owned.synchronize(&mut delay, 100).unwrap();
     assert_eq!(owned.pop_terminated().unwrap().remove(0).into_inner(), [1; 16]);
     assert_eq!((dma.mapped(), dma.quarantined()), (1, 0));

@@ -4,6 +4,8 @@
 //! it and memory, and interrupt messages. It never sees the driver, the fabric's internals or host
 //! pointers. The same object is therefore driven by unit tests, by the in-process fabric and by an
 //! adapter that serves it to a virtual machine.
+//!
+//! A whole small device stands in the example of [`crate::fabric`].
 
 use crate::config::ConfigSpaceBuilder;
 
@@ -64,6 +66,9 @@ pub trait Bus {
 
     /// A memory read request: fills `data` from bus address `addr`.
     ///
+    /// Peers' BARs and the function's own plain-memory BARs are reached by their bus addresses; a
+    /// function's own registers are not.
+    ///
     /// # Errors
     /// A fault means that nothing of `data` may be used. Reads do not overtake earlier writes.
     fn dma_read(&mut self, addr: u64, data: &mut [u8]) -> Result<(), DmaFault>;
@@ -105,7 +110,8 @@ pub trait Device: Send {
 
     /// Reads `width` bytes at `offset` of `bar`; the value is in the low bytes.
     ///
-    /// The fabric has checked that the access lies inside the BAR. Reads may have side effects.
+    /// The fabric has checked that the access lies inside the BAR and is aligned to its width. It
+    /// never asks for MSI-X structures and plain memory. Reads may have side effects.
     fn read(&mut self, bus: &mut dyn Bus, bar: u8, offset: u64, width: Width) -> u64;
 
     /// Writes the low `width` bytes of `value` at `offset` of `bar`.
@@ -122,7 +128,8 @@ pub trait Device: Send {
     }
 
     /// The memory behind a BAR that [`Device::describe`] declared as plain memory, so that an
-    /// adapter can map it without trapping. `None` for register BARs.
+    /// adapter can map it without trapping. `None` for register BARs. The same memory, at least as
+    /// long as the BAR, for the whole life of the model; a reset does not replace it.
     fn bar_memory(&self, bar: u8) -> Option<crate::memory::SharedMemory> {
         let _ = bar;
         None

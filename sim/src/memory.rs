@@ -1,11 +1,12 @@
 //! Memory that a driver and a device touch at the same time.
 //!
 //! The only module of this crate with `unsafe` (its part `backend` makes the promises of
-//! [`SimDma`](crate::host::SimDma)). Every access is made of relaxed atomics, so that a
-//! driver on one thread and a device on another never race in the sense of the language. A copy uses
-//! one 32-bit atomic for each 4-aligned word that lies wholly inside it and single bytes at its
-//! edges: a descriptor word is never seen half-written. Order between accesses comes from the
-//! barriers of the driver and from the fabric's lock, as it comes from the bus on hardware.
+//! [`SimDma`](crate::host::SimDma)). Every access is made of relaxed atomics, so that a driver on
+//! one thread and a device on another never race in the sense of the language. All memory is
+//! accessed as 4-aligned 32-bit words: a descriptor word is never seen half-written, and no byte is
+//! accessed with two widths at once. A part of a word is merged into it. Only the edges of a foreign
+//! buffer, where a word would reach beyond it, are accessed as bytes. Order between accesses comes
+//! from the barriers of the driver and from the fabric's lock, as it comes from the bus on hardware.
 //!
 //! Words are little-endian, as PCIe carries them.
 #![allow(unsafe_code)]
@@ -13,16 +14,16 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 mod backend;
+mod region;
 #[cfg(test)]
 mod tests;
 
+use region::Region;
+
 /// Alignment of every [`SharedMemory`], in bytes.
 pub const PAGE_SIZE: usize = 4096;
-
-const WORD: usize = 4;
 
 /// An access outside of a memory region, or one that is not aligned to its width.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,125 +47,6 @@ pub enum MemoryError {
         /// Width of the access in bytes.
         width: usize,
     },
-}
-
-/// A region of bytes with bounds and atomic access; says nothing about who owns it.
-///
-/// Invariant: `base` is valid for reads and writes of `len` bytes for as long as the owner keeps the
-/// region, and all concurrent accesses are atomic.
-#[derive(Clone, Copy, Debug)]
-struct Region {
-    base: NonNull<u8>,
-    len: usize,
-}
-
-impl Region {
-    fn pointer(&self, offset: usize, len: usize) -> Result<*mut u8, MemoryError> {
-        let fits = offset.checked_add(len).is_some_and(|end| end <= self.len);
-        if !fits {
-            return Err(MemoryError::OutOfRange { offset, len, size: self.len });
-        }
-        // SAFETY: `offset <= self.len`, so the result is inside the region or one past its end.
-        Ok(unsafe { self.base.as_ptr().add(offset) })
-    }
-
-    fn word_pointer(&self, offset: usize, width: usize) -> Result<*mut u8, MemoryError> {
-        let pointer = self.pointer(offset, width)?;
-        if pointer.addr() & (width - 1) != 0 {
-            return Err(MemoryError::Misaligned { offset, width });
-        }
-        Ok(pointer)
-    }
-
-    fn read(&self, offset: usize, data: &mut [u8]) -> Result<(), MemoryError> {
-        let mut from = self.pointer(offset, data.len())?.cast_const();
-        let (head, words, tail) = split(from.addr(), data.len());
-        let (first, rest) = data.split_at_mut(head);
-        let (middle, last) = rest.split_at_mut(words * WORD);
-        debug_assert_eq!(last.len(), tail);
-        from = read_bytes(from, first);
-        for word in middle.chunks_exact_mut(WORD) {
-            // SAFETY: inside the checked range and 4-aligned, because `head` bytes reach alignment.
-            let value = unsafe { AtomicU32::from_ptr(from.cast_mut().cast()) }.load(Relaxed);
-            word.copy_from_slice(&value.to_ne_bytes());
-            // SAFETY: stays within the checked range or one past its end.
-            from = unsafe { from.add(WORD) };
-        }
-        read_bytes(from, last);
-        Ok(())
-    }
-
-    fn write(&self, offset: usize, data: &[u8]) -> Result<(), MemoryError> {
-        let mut to = self.pointer(offset, data.len())?;
-        let (head, words, _) = split(to.addr(), data.len());
-        let (first, rest) = data.split_at(head);
-        let (middle, last) = rest.split_at(words * WORD);
-        to = write_bytes(to, first);
-        for word in middle.chunks_exact(WORD) {
-            let value = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
-            // SAFETY: inside the checked range and 4-aligned, because `head` bytes reach alignment.
-            unsafe { AtomicU32::from_ptr(to.cast()) }.store(value, Relaxed);
-            // SAFETY: stays within the checked range or one past its end.
-            to = unsafe { to.add(WORD) };
-        }
-        write_bytes(to, last);
-        Ok(())
-    }
-
-    fn read_u32(&self, offset: usize) -> Result<u32, MemoryError> {
-        let pointer = self.word_pointer(offset, 4)?;
-        // SAFETY: in bounds and aligned (`word_pointer`); the region's invariant gives validity.
-        Ok(u32::from_le(unsafe { AtomicU32::from_ptr(pointer.cast()) }.load(Relaxed)))
-    }
-
-    fn write_u32(&self, offset: usize, value: u32) -> Result<(), MemoryError> {
-        let pointer = self.word_pointer(offset, 4)?;
-        // SAFETY: as in `read_u32`.
-        unsafe { AtomicU32::from_ptr(pointer.cast()) }.store(value.to_le(), Relaxed);
-        Ok(())
-    }
-
-    fn read_u64(&self, offset: usize) -> Result<u64, MemoryError> {
-        let pointer = self.word_pointer(offset, 8)?;
-        // SAFETY: in bounds and aligned (`word_pointer`); the region's invariant gives validity.
-        Ok(u64::from_le(unsafe { AtomicU64::from_ptr(pointer.cast()) }.load(Relaxed)))
-    }
-
-    fn write_u64(&self, offset: usize, value: u64) -> Result<(), MemoryError> {
-        let pointer = self.word_pointer(offset, 8)?;
-        // SAFETY: as in `read_u64`.
-        unsafe { AtomicU64::from_ptr(pointer.cast()) }.store(value.to_le(), Relaxed);
-        Ok(())
-    }
-}
-
-/// Splits `len` bytes at `addr` into leading bytes, aligned 32-bit words and trailing bytes.
-fn split(addr: usize, len: usize) -> (usize, usize, usize) {
-    let head = (addr.wrapping_neg() & (WORD - 1)).min(len);
-    let words = (len - head) / WORD;
-    (head, words, len - head - words * WORD)
-}
-
-/// Reads fewer than four bytes; `from` must be valid for `data.len()` bytes (checked by the caller).
-fn read_bytes(mut from: *const u8, data: &mut [u8]) -> *const u8 {
-    for byte in data {
-        // SAFETY: inside the range that the caller checked.
-        *byte = unsafe { AtomicU8::from_ptr(from.cast_mut()) }.load(Relaxed);
-        // SAFETY: stays within that range or one past its end.
-        from = unsafe { from.add(1) };
-    }
-    from
-}
-
-/// Writes fewer than four bytes; `to` must be valid for `data.len()` bytes (checked by the caller).
-fn write_bytes(mut to: *mut u8, data: &[u8]) -> *mut u8 {
-    for byte in data {
-        // SAFETY: inside the range that the caller checked.
-        unsafe { AtomicU8::from_ptr(to) }.store(*byte, Relaxed);
-        // SAFETY: stays within that range or one past its end.
-        to = unsafe { to.add(1) };
-    }
-    to
 }
 
 struct Allocation {
@@ -212,14 +94,15 @@ impl SharedMemory {
     pub fn new(len: usize) -> Self {
         // Over-allocation instead of a page-aligned layout: the allocator then takes fresh zero
         // pages from the system rather than clearing all of them.
-        let padded = len.checked_add(PAGE_SIZE).expect("memory size overflows");
+        let extent = len.checked_next_multiple_of(region::WORD).expect("memory size overflows");
+        let padded = extent.checked_add(PAGE_SIZE).expect("memory size overflows");
         let layout = Layout::from_size_align(padded, 16).expect("memory size overflows");
         // SAFETY: the layout has a size of at least a page.
         let Some(raw) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
         let pad = raw.addr().get().wrapping_neg() & (PAGE_SIZE - 1);
-        // SAFETY: `pad < PAGE_SIZE`, so `pad + len` bytes lie inside the allocation.
+        // SAFETY: `pad < PAGE_SIZE`, so `pad + extent` bytes lie inside the allocation.
         let base = unsafe { raw.add(pad) };
-        let region = Region { base, len };
+        let region = Region { base, len, extent };
         Self { allocation: Arc::new(Allocation { region, raw, layout }) }
     }
 
@@ -293,7 +176,7 @@ impl HostRegion {
     /// bytes from any thread, and nobody else may access the bytes other than by atomics. Memory
     /// that only devices read may be behind a shared reference as long as it is mapped read-only.
     pub const unsafe fn new(base: NonNull<u8>, len: usize) -> Self {
-        Self { region: Region { base, len } }
+        Self { region: Region { base, len, extent: len } }
     }
 
     /// The size in bytes.
@@ -342,7 +225,7 @@ macro_rules! accessors {
                 $region.write_u32(offset, value)
             }
 
-            /// Reads the little-endian 64-bit word at `offset` with one access.
+            /// Reads the little-endian 64-bit word at `offset`, low half first.
             ///
             /// # Errors
             /// [`MemoryError`] if it is out of range or not 8-aligned.
@@ -350,7 +233,7 @@ macro_rules! accessors {
                 $region.read_u64(offset)
             }
 
-            /// Writes the little-endian 64-bit word at `offset` with one access.
+            /// Writes the little-endian 64-bit word at `offset`, low half first.
             ///
             /// # Errors
             /// [`MemoryError`] if it is out of range or not 8-aligned.

@@ -49,6 +49,8 @@ pub struct Segment(pub(crate) Burst);
 pub struct Desc {
     kind: Kind,
     interrupt: bool,
+    /// The engine has, or had, a part of it.
+    begun: bool,
     result: Option<TxResult>,
     /// Bytes in all, and bytes known to be moved.
     bytes: u64,
@@ -59,9 +61,12 @@ pub struct Desc {
     /// The next segment that the engine will have moved, and how many it has.
     retire_at: u32,
     retired: u32,
-    /// Cyclic: periods that are moved and not yet reported, and the index of the next one to report.
+    /// Cyclic: periods that are moved and not yet reported, whether one more was just reported and is
+    /// the client's, and the index and size of the next one to report.
     ready: u32,
+    held: bool,
     period: u32,
+    period_bytes: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -139,6 +144,10 @@ pub struct Channel<S: SharedRef, L: Mmio, P: ChannelMemory> {
     stopping: Stopping,
     paused: bool,
     busy: bool,
+    /// The engine was seen to rest since the last doorbell.
+    resting: bool,
+    /// How much of the list was written since it was last cleared.
+    used_slots: u32,
     epoch: u32,
     stats: Stats,
 }
@@ -171,6 +180,8 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
             stopping: Stopping::No,
             paused: false,
             busy: false,
+            resting: true,
+            used_slots: 0,
             epoch,
             stats: Stats::default(),
         }
@@ -194,6 +205,26 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     /// Whether completions have to be looked for because there are no interrupts.
     pub fn is_polled(&self) -> bool {
         self.shared().interrupts() == crate::Interrupts::Polling
+    }
+
+    /// Whether transfers are queued or with the engine. A driver that relies on interrupts looks at
+    /// [`poll_hardware`](DmaChannel::poll_hardware) now and then (every 10 ms, say) while it is set: a
+    /// lost interrupt is found by nothing else.
+    pub fn has_transfers(&self) -> bool {
+        !self.issued.is_empty() || self.has_work()
+    }
+
+    /// Whether [`pause`](DmaChannel::pause) holds transfers back.
+    pub fn is_paused(&self) -> bool {
+        self.paused
+    }
+
+    /// Gives up a channel that will not come to rest. Its list memory and whatever its transfers use
+    /// must never be used again: the list goes to quarantine here, if it is memory that can.
+    pub fn abandon(self) {
+        self.engine().close();
+        self.shared().mark_busy(self.id, false);
+        self.shared().mark_closed(self.id);
     }
 
     /// Ends the channel and gives the list memory back.
@@ -238,31 +269,32 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         self.ring.outstanding != 0 || self.single.is_some()
     }
 
-    /// The device was reset since we last looked: program everything again.
-    fn notice_reset(&mut self) {
+    /// The device was reset since we last looked: program everything again. Returns whether that rang.
+    fn notice_reset(&mut self) -> bool {
         let epoch = self.shared().epoch();
         if epoch == self.epoch {
-            return;
+            return false;
         }
         self.epoch = epoch;
         self.shared().take_events(self.id);
         self.stopping = Stopping::No;
-        self.fail_fed(TxResult::Aborted);
+        self.fail_begun(TxResult::Aborted);
         self.restart_ring();
-        if self.engine().open().is_err() {
-            self.shared().set_gone(true);
-        }
-        self.feed();
+        // It fails only where the device is gone again, which the next access finds out.
+        let _ = self.engine().open();
+        self.feed()
     }
 
-    /// Takes one thing to report.
+    /// Takes one thing to report. What has finished was issued before the cyclic transfer that may
+    /// have periods to report.
     fn pop_ready(&mut self) -> Option<Completion> {
-        if let Some(period) = self.pop_period() {
+        let Some(index) = self.done.front() else { return self.pop_period(self.issued.front()) };
+        // A cyclic transfer that failed still has the periods that were moved before.
+        if let Some(period) = self.pop_period(Some(index)) {
             return Some(period);
         }
-        let index = self.pool.pop(&mut self.done)?;
-        let slot = self.pool.get(index)?;
-        let (cookie, desc) = (slot.cookie()?, slot.data);
+        self.pool.pop(&mut self.done);
+        let (cookie, desc) = (self.pool.cookie(index)?, self.pool.get(index)?.data);
         self.pool.release(index);
         Some(Completion {
             cookie,
@@ -272,19 +304,28 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         })
     }
 
-    /// A period of the cyclic transfer at the front of the queue, which makes room for another.
-    fn pop_period(&mut self) -> Option<Completion> {
-        let index = self.issued.front()?;
+    /// The client has asked for more, so the period that it was given last goes back to the engine.
+    fn release_period(&mut self) {
+        let Some(index) = self.issued.front() else { return };
+        let Some(slot) = self.pool.get_mut(index) else { return };
+        if core::mem::take(&mut slot.data.held) {
+            self.feed();
+        }
+    }
+
+    /// A period of a cyclic transfer.
+    fn pop_period(&mut self, index: Option<u32>) -> Option<Completion> {
+        let index = index?;
+        let cookie = self.pool.cookie(index)?;
         let slot = self.pool.get_mut(index)?;
         if slot.data.ready == 0 {
             return None;
         }
-        let cookie = slot.cookie()?;
         let (count, period) = (slot.segments(), slot.data.period);
         slot.data.ready -= 1;
+        slot.data.held = true;
         slot.data.period = if period + 1 == count { 0 } else { period + 1 };
         self.stats.periods += 1;
-        self.feed();
         Some(Completion {
             cookie,
             event: Event::Period { index: period },
@@ -391,9 +432,13 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> DmaChannel for Channel<S, L, P> {
 
     fn status(&self, cookie: Cookie) -> TxState {
         let Some((_, slot)) = self.pool.find(cookie) else {
-            // Descriptors return to the pool when they are reported, so all that is known of an old
-            // cookie is that it was given out.
-            return TxState { status: TxStatus::Unknown, residue: 0 };
+            // Descriptors return to the pool when they are reported or terminated, so all that is known
+            // of an old cookie is that it was given out.
+            let known = self.pool.was_given_out(cookie);
+            return TxState {
+                status: if known { TxStatus::Complete } else { TxStatus::Unknown },
+                residue: 0,
+            };
         };
         debug_assert_eq!(slot.state(), DescState::Submitted);
         if slot.data.result.is_some() {
@@ -404,6 +449,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> DmaChannel for Channel<S, L, P> {
     }
 
     fn pop_completed(&mut self) -> Option<Completion> {
+        self.release_period();
         if let Some(ready) = self.pop_ready() {
             return Some(ready);
         }
@@ -435,5 +481,9 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> DmaChannel for Channel<S, L, P> {
 
     fn is_quiescent(&mut self) -> bool {
         self.look_quiescent()
+    }
+
+    fn is_terminated(&mut self) -> bool {
+        self.look_terminated()
     }
 }

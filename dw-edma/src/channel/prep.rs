@@ -85,7 +85,13 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         check_alignment(0, "period", period, width)?;
         let device = self.device_base(config.device_address(direction), total, width)?.value();
         let memory = buffer.address().value();
-        let desc = Desc { kind: Kind::Cyclic, interrupt: flags.interrupt, bytes: total, ..Desc::default() };
+        let desc = Desc {
+            kind: Kind::Cyclic,
+            interrupt: flags.interrupt,
+            bytes: total,
+            period_bytes: period as u32,
+            ..Desc::default()
+        };
         // Both sides advance, period by period.
         let segments = (0..count)
             .map(|i| Segment(burst(direction, memory + i * period, device + i * period, period as u32)));

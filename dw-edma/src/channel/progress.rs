@@ -12,6 +12,14 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     /// Works on what interrupts have left, or looks itself where there are none.
     pub(super) fn service(&mut self) {
         self.notice_reset();
+        if self.shared().is_gone() {
+            // Whoever found out, it ends this channel's transfers too.
+            self.fail_gone();
+            return;
+        }
+        if self.shared().is_suspended() {
+            return;
+        }
         let mut events = self.shared().take_events(self.id);
         if self.is_polled() && (self.has_work() || self.stopping != Stopping::No) {
             events |= event::CHECK;
@@ -20,19 +28,32 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
             // What a hostile or dead device said ends its transfers; they are popped with an error.
             let _ = self.handle(events);
         }
+        // An interrupt in the midst of this may have left something that had to wait.
+        let more = self.shared().take_events(self.id);
+        if more != 0 {
+            let _ = self.handle(more);
+        }
     }
 
     /// Looks at the hardware although no interrupt came.
     pub(super) fn check_hardware(&mut self) -> Result<(), Error> {
         self.notice_reset();
+        if self.shared().is_gone() {
+            self.fail_gone();
+            return Err(Error::DeviceGone);
+        }
+        if self.shared().is_suspended() {
+            return Ok(());
+        }
         let mut events = self.shared().take_events(self.id);
         let told = events != 0;
         if self.has_work() || self.stopping != Stopping::No {
             events |= event::CHECK | self.engine().take_status();
         }
-        let before = self.stats.completed + self.stats.failed;
+        let known = |stats: &super::Stats| (stats.completed, stats.failed, stats.bytes);
+        let before = known(&self.stats);
         let result = if events == 0 { Ok(()) } else { self.handle(events) };
-        if !told && !self.is_polled() && self.stats.completed + self.stats.failed != before {
+        if !told && !self.is_polled() && known(&self.stats) != before {
             self.stats.found_by_looking += 1;
         }
         result
@@ -57,7 +78,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     /// The engine says that it came further, or somebody wants to know.
     pub(super) fn on_progress(&mut self, events: u32) -> Result<(), Error> {
         if self.single.is_some() {
-            return self.progress_single();
+            return self.progress_single(events);
         }
         if self.ring.outstanding == 0 {
             self.stats.spurious += u64::from(events & !event::CHECK != 0);
@@ -76,7 +97,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         if self.feed() || self.ring.outstanding == 0 {
             return Ok(());
         }
-        if events & !event::CHECK != 0 {
+        if consumed != 0 && events & !event::CHECK != 0 {
             // The engine may have stopped at an element that it had fetched before we wrote it, and
             // ignored the doorbell because it had not stopped yet. By the time of the interrupt it
             // has; if it runs, it ignores this one too.
@@ -86,7 +107,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         if consumed == 0 { self.look_at_stalled() } else { Ok(()) }
     }
 
-    /// Nothing moved since the last look and no interrupt came: does the engine run at all?
+    /// Nothing moved since the last look: does the engine run at all?
     fn look_at_stalled(&mut self) -> Result<(), Error> {
         match self.engine().activity() {
             Activity::Running => Ok(()),
@@ -95,7 +116,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
                 Err(Error::DeviceGone)
             }
             Activity::Halted => {
-                let events = self.engine().take_status() | event::ABORT;
+                let events = self.cause_of_halt();
                 self.recover(events)
             }
             Activity::Resting => {
@@ -112,7 +133,17 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         }
     }
 
+    /// Why the engine has halted: as it says, or as an interrupt meanwhile has read from it.
+    fn cause_of_halt(&self) -> u32 {
+        event::ABORT | self.engine().take_status() | self.shared().take_events(self.id)
+    }
+
     fn ring_again(&mut self) {
+        if self.shared().is_aborted(self.id) {
+            // It has halted, and would start at the element that failed.
+            return;
+        }
+        self.resting = false;
         self.stats.doorbells_again += 1;
         self.engine().ring();
     }
@@ -188,10 +219,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         let periods = elements.min(slot.data.fed);
         slot.data.fed -= periods;
         slot.data.ready += periods;
-        // Only whether it ever moved anything matters from here on.
-        slot.data.retired = 1;
-        let period = slot.data.bytes / u64::from(slot.segments().max(1));
-        self.stats.bytes += u64::from(periods) * period;
+        self.stats.bytes += u64::from(periods) * u64::from(slot.data.period_bytes);
     }
 
     /// The first issued transfer has ended.
@@ -204,8 +232,6 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
             let cyclic = slot.data.kind == Kind::Cyclic;
             slot.data.result = Some(result);
             slot.data.moved = moved;
-            // Unreported periods go with the end of their transfer.
-            slot.data.ready = 0;
             self.stats.bytes += if cyclic { 0 } else { moved };
         }
         match result {
@@ -216,7 +242,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     }
 
     /// A transfer from registers: has it ended?
-    fn progress_single(&mut self) -> Result<(), Error> {
+    fn progress_single(&mut self, events: u32) -> Result<(), Error> {
         match self.engine().activity() {
             Activity::Running => Ok(()),
             Activity::Gone => {
@@ -224,11 +250,17 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
                 Err(Error::DeviceGone)
             }
             Activity::Halted => {
-                let events = self.engine().take_status() | event::ABORT;
+                let events = self.cause_of_halt();
                 self.recover(events)
             }
             Activity::Resting => {
                 let residue = self.engine().single_residue();
+                let untouched = self.single.is_some_and(|burst| burst.size == residue);
+                if untouched && events & event::DONE == 0 {
+                    // It has not begun yet; only an engine that says so has ended without moving a byte.
+                    return Ok(());
+                }
+                self.resting = true;
                 self.finish_single(residue);
                 self.feed();
                 Ok(())

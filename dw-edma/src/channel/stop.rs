@@ -30,6 +30,28 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         Ok(())
     }
 
+    /// Takes back what the engine has not come to: if it has not even started yet, it will find nothing
+    /// to do.
+    fn disown_outstanding(&mut self) {
+        let slots = self.list.slots();
+        let (mut slot, mut cycle) = (self.ring.tail, self.ring.cycle);
+        if self.ring.tail >= self.ring.head {
+            // They reach across the end of the list, from the lap before this one.
+            cycle = !cycle;
+        }
+        for _ in 0..self.ring.outstanding {
+            self.list.disown(slot, cycle);
+            slot += 1;
+            if slot == slots {
+                slot = 0;
+                cycle = !cycle;
+            }
+        }
+        if self.ring.outstanding != 0 {
+            self.list.flush_before_doorbell();
+        }
+    }
+
     /// Asks the engine to stop, if it runs. A request to a resting one would be stale.
     fn request_stop(&mut self) -> Result<(), Error> {
         match self.engine().activity() {
@@ -41,7 +63,10 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
                 self.fail_gone();
                 Err(Error::DeviceGone)
             }
-            Activity::Resting | Activity::Halted => Ok(()),
+            Activity::Resting | Activity::Halted => {
+                self.disown_outstanding();
+                Ok(())
+            }
         }
     }
 
@@ -57,15 +82,28 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
             if stopped {
                 self.feed();
             }
-            return stopped && !self.has_work();
         }
-        !self.has_work()
+        // When its last element was moved, the engine has yet to look at the one behind it.
+        self.stopping == Stopping::No && !self.has_work() && (self.resting || self.rests())
+    }
+
+    /// Whether nothing that was terminated is with the hardware: one look.
+    pub(super) fn look_terminated(&mut self) -> bool {
+        if self.stopping == Stopping::No {
+            return true;
+        }
+        self.look_quiescent();
+        self.stopping == Stopping::No
     }
 
     /// If the engine has stopped, picks up what is left.
     pub(super) fn try_finish_stop(&mut self) -> bool {
         match self.engine().activity() {
-            Activity::Running => return false,
+            Activity::Running => {
+                // The request may have come before the engine had started.
+                self.engine().stop();
+                return false;
+            }
             Activity::Gone => {
                 self.fail_gone();
                 return true;
@@ -76,7 +114,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         self.engine().take_status();
         self.shared().take_events(self.id);
         if self.stopping == Stopping::Recover {
-            self.fail_fed(TxResult::Aborted);
+            self.fail_begun(TxResult::Aborted);
         }
         self.stopping = Stopping::No;
         self.restart_ring();
@@ -123,20 +161,30 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         } else {
             // What the engine has passed is done; the element that it points to is not.
             match self.advance() {
-                Ok(_) if self.ring.outstanding != 0 => self.fail_front(result),
+                // A cyclic transfer is never done, so an error is its error even between two periods.
+                Ok(_) if self.ring.outstanding != 0 || self.front_is_cyclic() => self.fail_front(result),
                 Ok(_) => {}
                 Err(Error::DeviceGone) => return Err(Error::DeviceGone),
                 Err(error) => {
                     self.stats.violations += 1;
-                    self.fail_fed(result);
+                    self.fail_begun(result);
                     outcome = Err(error);
                 }
             }
         }
+        // What was latched or left meanwhile is about the same error.
         self.engine().take_status();
+        self.shared().take_events(self.id);
+        // The window was checked when the engine was opened, so there is no error to see.
+        let _ = self.shared().clear_error(self.id);
         self.restart_ring();
         self.feed();
         outcome
+    }
+
+    fn front_is_cyclic(&self) -> bool {
+        let front = self.issued.front().and_then(|index| self.pool.get(index));
+        front.is_some_and(|slot| slot.data.kind == Kind::Cyclic && slot.data.begun)
     }
 
     fn fail_front(&mut self, result: TxResult) {
@@ -162,11 +210,10 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     }
 
     /// Ends every transfer of which the engine has a part.
-    pub(super) fn fail_fed(&mut self, result: TxResult) {
+    pub(super) fn fail_begun(&mut self, result: TxResult) {
         while let Some(index) = self.issued.front() {
             let Some(slot) = self.pool.get(index) else { return };
-            let started = slot.data.fed != 0 || (slot.data.kind == Kind::Cyclic && slot.data.retired != 0);
-            if !started {
+            if !slot.data.begun {
                 return;
             }
             let moved = slot.data.moved;
@@ -174,7 +221,9 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         }
     }
 
-    /// The device is gone, and with it its link: nothing moves any more, so everything ends.
+    /// The device is gone, and with it its link: nothing moves any more, so everything ends, whether it
+    /// was issued or only submitted. That all ones stand for a dead link is the platform's promise; see
+    /// [`DmaChannel`](tombolo_hal::dmaengine::DmaChannel).
     pub(super) fn fail_gone(&mut self) {
         self.pool.append(&mut self.issued, &mut self.submitted);
         while let Some(index) = self.issued.front() {
@@ -196,12 +245,13 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         self.ring = Ring::START;
         self.single = None;
         self.programmed = Programmed::Nothing;
+        self.resting = true;
         self.mark_busy(false);
         let mut unfed = Queue::default();
         while let Some(index) = self.pool.pop(&mut self.issued) {
             if let Some(slot) = self.pool.get_mut(index) {
                 let data = &mut slot.data;
-                (data.fed, data.retired, data.moved, data.ready, data.period) = (0, 0, 0, 0, 0);
+                (data.begun, data.fed, data.retired, data.moved) = (false, 0, 0, 0);
             }
             self.pool.push(&mut unfed, index);
         }

@@ -16,6 +16,10 @@ use crate::mmio::{Caching, Mmio, MmioNarrow};
 /// read all ones and writes to them vanish, as with [`Mmio`], which this implements: code that
 /// writes a list does not care whether it lies in RAM or behind a BAR.
 ///
+/// Give each word one width: where driver and device touch the same bytes at the same time, accesses
+/// of different widths tear. Two CPUs that write one word through `&Coherent` race as in C: words
+/// that are shared between CPUs belong into atomics.
+///
 /// End its life with [`free`](Self::free) once the device no longer uses it, or with
 /// [`quarantine`](Self::quarantine) if that cannot be known; a drop quarantines too.
 ///
@@ -61,7 +65,11 @@ impl<B: DmaBackend> Coherent<B> {
         self.region.device
     }
 
-    /// Gives the memory back. Say it only when the device no longer uses it.
+    /// Gives the memory back.
+    ///
+    /// To call it is to say that the device no longer uses it; drivers do so after their engine
+    /// reported that it stopped. A device that reads it all the same reads somebody else's data, or is
+    /// refused by the IOMMU.
     pub fn free(self) {
         let this = ManuallyDrop::new(self);
         // SAFETY: `this` is not dropped, so the backend is read once.
@@ -144,9 +152,10 @@ impl<B: DmaBackend> Mmio for Coherent<B> {
 
     #[inline(always)]
     fn write64_relaxed(&self, offset: usize, value: u64) {
-        if let Some(p) = self.at(offset, 8) {
+        match self.at(offset, 8) {
             // SAFETY: `at` checked range and alignment.
-            unsafe { B::Words::write64(p.as_ptr().cast(), value) }
+            Some(p) => unsafe { B::Words::write64(p.as_ptr().cast(), value) },
+            None => self.write64_lo_hi(offset, value),
         }
     }
 
@@ -201,8 +210,9 @@ mod tests {
     #[test]
     fn words_outside_read_ones_and_are_not_written() {
         let m = Coherent::new(HeapDma::new(), 16, &DmaConstraints::any()).unwrap();
+        m.write64_relaxed(4, 0x99);
         m.write64_relaxed(8, 0x1122_3344_5566_7788);
-        m.write64_relaxed(12, 1);
+        m.write64_relaxed(16, 1);
         m.write32_relaxed(16, 1);
         m.write16(15, 1);
         assert_eq!((m.read32(8), m.read32(12), m.read32(16)), (0x5566_7788, 0x1122_3344, u32::MAX));

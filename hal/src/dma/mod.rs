@@ -122,7 +122,7 @@ pub enum QuarantineReason {
 /// # Safety
 /// An implementation promises that
 /// - [`alloc_coherent`](Self::alloc_coherent) returns memory that is valid for reads and writes of
-///   `size` bytes, zeroed, aligned to at least 8 and to the constraints, and used by nobody else
+///   `size` bytes rounded up to a multiple of 8, zeroed, aligned to at least 8 and to the constraints, and used by nobody else
 ///   until it is freed; quarantined memory is never used again;
 /// - a device that keeps to the addresses it was given reaches nothing but the memory behind them.
 pub unsafe trait DmaBackend: Clone + Send + Sync {
@@ -172,6 +172,18 @@ pub unsafe trait DmaBackend: Clone + Send + Sync {
     /// # Safety
     /// `region` came from this backend, is unmapped once, and the device no longer uses it.
     unsafe fn unmap_streaming(&self, region: StreamingRegion);
+
+    /// Makes what the device wrote into a part of a mapping visible to the CPU. Nothing to do where
+    /// DMA is coherent.
+    fn sync_for_cpu(&self, region: &StreamingRegion, offset: usize, size: usize) {
+        let _ = (region, offset, size);
+    }
+
+    /// Makes what the CPU wrote into a part of a mapping visible to the device. Nothing to do where
+    /// DMA is coherent.
+    fn sync_for_device(&self, region: &StreamingRegion, offset: usize, size: usize) {
+        let _ = (region, offset, size);
+    }
 
     /// Keeps the mapping for ever, and counts it. The caller leaks the memory.
     fn quarantine_streaming(&self, region: StreamingRegion);

@@ -4,7 +4,9 @@ use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit};
 use core::ptr::NonNull;
 
-use super::{DataDirection, DmaBackend, DmaConstraints, QuarantineReason, StreamingRegion, log_quarantine};
+use super::{
+    DataDirection, DmaBackend, DmaConstraints, QuarantineReason, StreamingRegion, WordAccess, log_quarantine,
+};
 use crate::DmaAddr;
 use crate::dmaengine::SgEntry;
 
@@ -144,9 +146,64 @@ impl<B: DmaBackend, M: DmaMemory> Streaming<B, M, Prepared> {
 }
 
 impl<B: DmaBackend, M: DmaMemory> Streaming<B, M, InFlight> {
+    /// Copies `out.len()` bytes at `offset` out of a buffer that the device has: of a period that it
+    /// has reported. False if they are not all inside.
+    pub(crate) fn read(&self, offset: usize, out: &mut [u8]) -> bool {
+        let Some(at) = self.inside(offset, out.len()) else { return false };
+        self.backend.sync_for_cpu(&self.region, offset, out.len());
+        for_each_word(at, out.len(), |at, range| {
+            let Some(piece) = out.get_mut(range) else { return };
+            match piece.len() {
+                // SAFETY: `inside` checked the range; `for_each_word` gives aligned words.
+                4 => piece.copy_from_slice(&unsafe { B::Words::read32(at.as_ptr().cast()) }.to_le_bytes()),
+                // SAFETY: as above, one byte at the edge, which nobody touches now.
+                _ => piece.copy_from_slice(&[unsafe { at.as_ptr().read_volatile() }]),
+            }
+        });
+        true
+    }
+
+    /// Copies `data` to `offset` of a buffer that the device has: into a period that it will come to.
+    /// False if it is not all inside.
+    pub(crate) fn write(&mut self, offset: usize, data: &[u8]) -> bool {
+        let Some(at) = self.inside(offset, data.len()) else { return false };
+        for_each_word(at, data.len(), |at, range| match data.get(range) {
+            Some(&[a, b, c, d]) => {
+                let word = u32::from_le_bytes([a, b, c, d]);
+                // SAFETY: `inside` checked the range; `for_each_word` gives aligned words.
+                unsafe { B::Words::write32(at.as_ptr().cast(), word) }
+            }
+            // SAFETY: as above, one byte.
+            Some(&[a]) => unsafe { at.as_ptr().write_volatile(a) },
+            _ => {}
+        });
+        self.backend.sync_for_device(&self.region, offset, data.len());
+        true
+    }
+
+    fn inside(&self, offset: usize, size: usize) -> Option<NonNull<u8>> {
+        if offset > self.region.size || size > self.region.size - offset {
+            return None;
+        }
+        // SAFETY: `offset` lies inside the region.
+        Some(unsafe { self.region.cpu.add(offset) })
+    }
+
     /// The device has reported that it is done, or never began.
     pub(crate) fn complete(self) -> Streaming<B, M, Completed> {
         self.become_state(false)
+    }
+}
+
+/// Cuts `size` bytes at `at` into aligned 4-byte words and single bytes around them.
+fn for_each_word(at: NonNull<u8>, size: usize, mut word: impl FnMut(NonNull<u8>, core::ops::Range<usize>)) {
+    let mut offset = 0;
+    while offset < size {
+        // SAFETY: `offset` is inside the caller's range.
+        let here = unsafe { at.add(offset) };
+        let width = if here.as_ptr().addr() & 3 == 0 && size - offset >= 4 { 4 } else { 1 };
+        word(here, offset..offset + width);
+        offset += width;
     }
 }
 
@@ -269,6 +326,23 @@ mod tests {
         let b = HeapDma::new();
         drop(prepare(&b, vec![1; 4], &DmaConstraints::any()).start());
         assert_eq!((b.mapped(), b.quarantined()), (1, 1));
+    }
+
+    #[test]
+    fn parts_of_a_buffer_in_flight_can_be_read_and_written_at_any_offset() {
+        let b = HeapDma::new();
+        let mut flying = prepare(&b, (0..40).collect(), &DmaConstraints::any()).start();
+        for offset in 0..8 {
+            for size in 0..9 {
+                let mut out = vec![0xee; size];
+                assert!(flying.read(offset, &mut out));
+                assert_eq!(out, (offset as u8..(offset + size) as u8).collect::<Vec<_>>());
+            }
+        }
+        assert!(flying.write(3, &[9; 7]) && !flying.write(38, &[1; 3]) && !flying.read(41, &mut []));
+        let mut want: Vec<u8> = (0..40).collect();
+        want[3..10].fill(9);
+        assert_eq!(flying.complete().into_inner(), want);
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! How single words of shared memory are read and written.
 
-use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// One aligned little-endian word at a time, through a raw pointer.
 ///
-/// No reference to the memory is made, and no struct is read as a whole.
+/// No reference to the memory is made, and no struct is read as a whole. Wherever a method asks for a
+/// valid place, the aligned 8 bytes around it are valid: backends hand out memory in such pieces.
 pub trait WordAccess: 'static {
     /// # Safety
     /// `at` is valid for a read of one byte.
@@ -68,25 +69,58 @@ impl WordAccess for Volatile {
 #[derive(Clone, Copy, Debug)]
 pub struct RelaxedAtomic;
 
-macro_rules! atomic {
-    ($read:ident, $write:ident, $int:ty, $atomic:ty) => {
-        #[inline(always)]
+/// A part of a 32-bit word: atomics of two widths on the same bytes would be a race.
+macro_rules! part {
+    ($read:ident, $write:ident, $int:ty) => {
+        #[inline]
         unsafe fn $read(at: *const $int) -> $int {
-            // SAFETY: the caller's promise; whoever shares the memory uses atomics of this width.
-            <$int>::from_le(unsafe { <$atomic>::from_ptr(at.cast_mut()) }.load(Relaxed))
+            let shift = 8 * (at.addr() & 3);
+            // SAFETY: the trait's promise: the word around `at` is valid.
+            let word = unsafe { around(at.cast()) }.load(Relaxed);
+            (u32::from_le(word) >> shift) as $int
         }
-        #[inline(always)]
+        #[inline]
         unsafe fn $write(at: *mut $int, value: $int) {
-            // SAFETY: as for reading.
-            unsafe { <$atomic>::from_ptr(at) }.store(value.to_le(), Relaxed)
+            let shift = 8 * (at.addr() & 3);
+            let merge = |word: u32| {
+                let kept = u32::from_le(word) & !(u32::from(<$int>::MAX) << shift);
+                (kept | u32::from(value) << shift).to_le()
+            };
+            // SAFETY: the trait's promise: the word around `at` is valid.
+            let word = unsafe { around(at.cast()) };
+            let mut seen = word.load(Relaxed);
+            while let Err(other) = word.compare_exchange_weak(seen, merge(seen), Relaxed, Relaxed) {
+                seen = other;
+            }
         }
     };
 }
 
+/// The aligned 32-bit word that holds the byte at `at`.
+///
+/// # Safety
+/// That word is valid for reads and writes, and whoever shares it uses atomics of this width.
+unsafe fn around<'a>(at: *const u8) -> &'a AtomicU32 {
+    let word = at.wrapping_sub(at.addr() & 3).cast::<u32>().cast_mut();
+    // SAFETY: the caller's promise; just aligned.
+    unsafe { AtomicU32::from_ptr(word) }
+}
+
 impl WordAccess for RelaxedAtomic {
-    atomic!(read8, write8, u8, AtomicU8);
-    atomic!(read16, write16, u16, AtomicU16);
-    atomic!(read32, write32, u32, AtomicU32);
+    part!(read8, write8, u8);
+    part!(read16, write16, u16);
+
+    #[inline(always)]
+    unsafe fn read32(at: *const u32) -> u32 {
+        // SAFETY: the caller's promise; whoever shares the memory uses atomics of this width.
+        u32::from_le(unsafe { AtomicU32::from_ptr(at.cast_mut()) }.load(Relaxed))
+    }
+
+    #[inline(always)]
+    unsafe fn write32(at: *mut u32, value: u32) {
+        // SAFETY: as for reading.
+        unsafe { AtomicU32::from_ptr(at) }.store(value.to_le(), Relaxed)
+    }
 
     #[inline(always)]
     unsafe fn read64(at: *const u64) -> u64 {

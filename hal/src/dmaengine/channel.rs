@@ -24,6 +24,14 @@ pub struct Rejected<E: core::error::Error + 'static> {
 /// is what clients with changing addresses want. An engine that keeps its configuration per
 /// descriptor implements it; for all others the default applies the configuration, prepares, and
 /// puts the former configuration back, on failure too.
+///
+/// # What is trusted
+/// Whoever holds buffers by cookie ([`OwnedTransfers`](super::OwnedTransfers)) gives them back when
+/// the channel reports them finished, or terminated and at rest. A provider therefore reports a
+/// transfer only when its engine is done with the memory: an engine that contradicts itself or does
+/// not stop keeps its transfers. A device that is gone (all ones, confirmed) counts as done, because
+/// its link is down; a platform that can make a living device read all ones must first clear its Bus
+/// Master Enable.
 pub trait DmaChannel {
     /// The channel's errors.
     type Error: Error + From<Unsupported> + 'static;
@@ -184,8 +192,15 @@ pub trait DmaChannel {
     /// If the device is gone; all is dropped nevertheless.
     fn terminate_all(&mut self) -> Result<(), Self::Error>;
 
-    /// Whether the hardware has come to rest. One look, no waiting.
+    /// Whether the hardware has come to rest: it moves no data and reads no list. One look, no
+    /// waiting.
     fn is_quiescent(&mut self) -> bool;
+
+    /// Whether nothing that was terminated is with the hardware any more, though newer transfers may
+    /// be. One look, no waiting.
+    fn is_terminated(&mut self) -> bool {
+        self.is_quiescent()
+    }
 }
 
 /// The channel did not come to rest.

@@ -95,10 +95,59 @@ impl<C: DmaChannel, B: DmaBackend, M: DmaMemory, const N: usize, const S: usize>
         &self.channel
     }
 
-    /// The channel, to configure, pause or resume it. Transfers that are prepared on it directly
-    /// have no buffers here.
-    pub fn channel_mut(&mut self) -> &mut C {
-        &mut self.channel
+    // There is no `channel_mut`: with it, two of these could swap their channels, and one's completion
+    // would give back a buffer that the other's engine still writes.
+
+    /// Sets the channel's sticky configuration.
+    ///
+    /// # Errors
+    /// The channel's.
+    pub fn configure(&mut self, config: &SlaveConfig<C::Peripheral>) -> Result<(), C::Error> {
+        self.channel.configure(config)
+    }
+
+    /// Stops handing further transfers to the hardware.
+    ///
+    /// # Errors
+    /// The channel's.
+    pub fn pause(&mut self) -> Result<(), C::Error> {
+        self.channel.pause()
+    }
+
+    /// Goes on after [`pause`](Self::pause).
+    ///
+    /// # Errors
+    /// The channel's.
+    pub fn resume(&mut self) -> Result<(), C::Error> {
+        self.channel.resume()
+    }
+
+    /// Looks at the device whether or not an interrupt came.
+    ///
+    /// # Errors
+    /// The channel's.
+    pub fn poll_hardware(&mut self) -> Result<(), C::Error> {
+        self.channel.poll_hardware()
+    }
+
+    /// Whether the hardware has come to rest. One look, no waiting.
+    pub fn is_quiescent(&mut self) -> bool {
+        self.channel.is_quiescent()
+    }
+
+    /// Copies out of the buffer of a cyclic transfer, from a period that was just reported: it is the
+    /// caller's until the next [`pop_finished`](Self::pop_finished). False if there is no such transfer
+    /// or the bytes are not all inside.
+    pub fn read_period(&self, cookie: Cookie, offset: usize, out: &mut [u8]) -> bool {
+        let pending = self.pending.iter().find(|p| p.cookie == cookie);
+        pending.and_then(|p| p.buffers.first()).is_some_and(|buffer| buffer.read(offset, out))
+    }
+
+    /// Copies into the buffer of a cyclic transfer, into a period that was just reported. False if there
+    /// is no such transfer or the bytes are not all inside.
+    pub fn write_period(&mut self, cookie: Cookie, offset: usize, data: &[u8]) -> bool {
+        let pending = self.pending.iter_mut().find(|p| p.cookie == cookie);
+        pending.and_then(|p| p.buffers.first_mut()).is_some_and(|buffer| buffer.write(offset, data))
     }
 
     /// The channel again, if nothing is in flight.
@@ -265,11 +314,11 @@ impl<C: DmaChannel, B: DmaBackend, M: DmaMemory, const N: usize, const S: usize>
     /// # Errors
     /// The channel's, if the device is gone; all is dropped nevertheless.
     pub fn terminate_all(&mut self) -> Result<(), C::Error> {
-        let result = self.channel.terminate_all();
         for pending in &mut self.pending {
-            pending.terminated = true;
+            // What has finished already comes back with its completion.
+            pending.terminated |= self.channel.status(pending.cookie).status != TxStatus::Complete;
         }
-        result
+        self.channel.terminate_all()
     }
 
     /// Waits until the channel is at rest; then [`pop_terminated`](Self::pop_terminated) has the
@@ -281,9 +330,10 @@ impl<C: DmaChannel, B: DmaBackend, M: DmaMemory, const N: usize, const S: usize>
         self.channel.synchronize(delay, limit_us)
     }
 
-    /// The buffers of a transfer that was terminated, once the channel is at rest.
+    /// The buffers of a transfer that was terminated, once the hardware has let go of it. Newer
+    /// transfers may be running.
     pub fn pop_terminated(&mut self) -> Option<ArrayVec<Streaming<B, M, Completed>, S>> {
-        if !self.pending.iter().any(|p| p.terminated) || !self.channel.is_quiescent() {
+        if !self.pending.iter().any(|p| p.terminated) || !self.channel.is_terminated() {
             return None;
         }
         self.take(|p| p.terminated)
@@ -294,6 +344,7 @@ impl<C: DmaChannel, B: DmaBackend, M: DmaMemory, const N: usize, const S: usize>
         which: impl Fn(&Pending<B, M, S>) -> bool,
     ) -> Option<ArrayVec<Streaming<B, M, Completed>, S>> {
         let index = self.pending.iter().position(which)?;
-        Some(self.pending.remove(index).buffers.into_iter().map(Streaming::complete).collect())
+        // Found by cookie, so their order does not matter.
+        Some(self.pending.swap_remove(index).buffers.into_iter().map(Streaming::complete).collect())
     }
 }

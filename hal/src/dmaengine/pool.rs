@@ -2,8 +2,13 @@
 //! nothing allocates once the channel is open.
 
 use core::num::NonZeroU32;
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::types::{Cookie, Descriptor, NoSpace};
+
+/// Number of the next pool. Descriptors and cookies carry their pool's, so that one channel's are
+/// not taken for another's.
+static NEXT_POOL: AtomicU32 = AtomicU32::new(1);
 
 const NONE: u32 = u32::MAX;
 /// One less than the number of descriptors that a handle can name.
@@ -36,11 +41,6 @@ pub struct DescriptorSlot<D> {
 }
 
 impl<D> DescriptorSlot<D> {
-    /// The cookie, once submitted.
-    pub fn cookie(&self) -> Option<Cookie> {
-        NonZeroU32::new(self.cookie).map(Cookie)
-    }
-
     /// How many segments it has.
     pub fn segments(&self) -> u32 {
         self.segments
@@ -186,6 +186,7 @@ pub struct DescriptorPool<D, G, P> {
     free_segments: u32,
     free_segment_count: u32,
     last_cookie: u32,
+    id: u32,
     kinds: core::marker::PhantomData<fn() -> (D, G)>,
 }
 
@@ -222,6 +223,7 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
             free_segments: 0,
             free_segment_count: ns as u32,
             last_cookie: 0,
+            id: NEXT_POOL.fetch_add(1, Ordering::Relaxed),
             kinds: core::marker::PhantomData,
         })
     }
@@ -281,7 +283,7 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
         slot.first = if taken == 0 { NONE } else { first };
         slot.last = last;
         slot.segments = taken;
-        Ok(Descriptor { index, generation: slot.generation })
+        Ok(Descriptor { index, generation: slot.generation, pool: self.id })
     }
 
     /// Gives a prepared descriptor its cookie and puts it at the end of `queue`.
@@ -291,13 +293,15 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
     #[inline]
     pub fn submit(&mut self, descriptor: Descriptor, queue: &mut Queue) -> Result<Cookie, Descriptor> {
         let index = u32::from(descriptor.index);
-        let cookie = NonZeroU32::new(self.last_cookie.wrapping_add(1)).unwrap_or(NonZeroU32::MIN);
+        let next = if self.last_cookie >= Cookie::MAX { 1 } else { self.last_cookie + 1 };
+        let number = NonZeroU32::new(next).unwrap_or(NonZeroU32::MIN);
+        let pool = self.id;
         let Some(slot) = self.prepared(&descriptor) else { return Err(descriptor) };
-        slot.cookie = cookie.get();
+        slot.cookie = next;
         slot.state = DescState::Submitted;
-        self.last_cookie = cookie.get();
+        self.last_cookie = next;
         self.push(queue, index);
-        Ok(Cookie(cookie))
+        Ok(Cookie { number, pool })
     }
 
     /// Takes a prepared descriptor back. One that is not this pool's is ignored.
@@ -308,8 +312,9 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
     }
 
     fn prepared(&mut self, d: &Descriptor) -> Option<&mut DescriptorSlot<D>> {
+        let id = self.id;
         let slot = self.memory.slots_mut().0.get_mut(usize::from(d.index))?;
-        (slot.state == DescState::Prepared && slot.generation == d.generation).then_some(slot)
+        (d.pool == id && slot.state == DescState::Prepared && slot.generation == d.generation).then_some(slot)
     }
 
     /// The descriptor at `index`.
@@ -324,6 +329,13 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
         self.memory.slots_mut().0.get_mut(index as usize)
     }
 
+    /// The cookie of the descriptor at `index`, once submitted.
+    #[inline]
+    pub fn cookie(&self, index: u32) -> Option<Cookie> {
+        let number = NonZeroU32::new(self.get(index)?.cookie)?;
+        Some(Cookie { number, pool: self.id })
+    }
+
     /// The segment at `index` and the index of the one after it.
     #[inline(always)]
     pub fn segment(&self, index: u32) -> Option<(G, u32)> {
@@ -332,6 +344,9 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
 
     /// The submitted descriptor with this cookie.
     pub fn find(&self, cookie: Cookie) -> Option<(u32, &DescriptorSlot<D>)> {
+        if cookie.pool != self.id {
+            return None;
+        }
         let slots = self.memory.slots().0;
         let index = slots.iter().position(|s| s.state == DescState::Submitted && s.cookie == cookie.get())?;
         Some((index as u32, &slots[index]))
@@ -339,7 +354,9 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
 
     /// Whether `cookie` was given out, as far as a wrapping counter can tell.
     pub fn was_given_out(&self, cookie: Cookie) -> bool {
-        self.last_cookie != 0 && self.last_cookie.wrapping_sub(cookie.get()) < u32::MAX / 2
+        // Half of the numbers back is the past, the other half the future, across the wrap too.
+        let back = (self.last_cookie.wrapping_sub(cookie.get())) & Cookie::MAX;
+        cookie.pool == self.id && self.last_cookie != 0 && back < Cookie::MAX / 2
     }
 
     /// Puts `index` at the end of `queue`.
@@ -467,12 +484,16 @@ mod tests {
         let mut p = pool();
         let mut q = Queue::default();
         let d = p.prepare(0, 1, [1].into_iter()).unwrap();
-        let stale = Descriptor { index: d.index, generation: d.generation };
+        let stale = Descriptor { index: d.index, generation: d.generation, pool: d.pool };
         p.discard(d);
         let again = p.prepare(0, 1, [2].into_iter()).unwrap();
         assert_eq!(again.index, stale.index);
         assert!(p.submit(stale, &mut q).is_err());
-        assert!(p.submit(Descriptor { index: 77, generation: 0 }, &mut q).is_err());
+        assert!(p.submit(Descriptor { index: 77, generation: 0, pool: p.id }, &mut q).is_err());
+        let mut other = pool();
+        let foreign = other.prepare(0, 1, [1].into_iter()).unwrap();
+        assert_eq!(foreign.index, 0);
+        assert!(p.submit(foreign, &mut q).is_err());
         assert!(p.submit(again, &mut q).is_ok());
     }
 
@@ -490,9 +511,14 @@ mod tests {
     fn cookies_wrap_around_zero() {
         let mut p = pool();
         let mut q = Queue::default();
-        p.last_cookie = u32::MAX;
+        p.last_cookie = Cookie::MAX;
         let d = p.prepare(0, 1, [1].into_iter()).unwrap();
-        assert_eq!(p.submit(d, &mut q).unwrap().get(), 1);
+        let cookie = p.submit(d, &mut q).unwrap();
+        assert_eq!(cookie.get(), 1);
+        let future = Cookie { number: NonZeroU32::new(2).unwrap(), ..cookie };
+        let past = Cookie { number: NonZeroU32::new(Cookie::MAX - 1).unwrap(), ..cookie };
+        assert!(p.was_given_out(cookie) && p.was_given_out(past) && !p.was_given_out(future));
+        assert!(!pool().was_given_out(cookie));
     }
 
     #[test]

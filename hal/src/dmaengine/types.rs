@@ -199,16 +199,25 @@ pub struct ChannelCaps {
 pub struct Descriptor {
     pub(super) index: u16,
     pub(super) generation: u16,
+    /// Which pool made it.
+    pub(super) pool: u32,
 }
 
-/// The ticket of a submitted transfer. Grows with each submission of a channel, and wraps.
+/// The ticket of a submitted transfer: a number that grows with each submission of a channel and
+/// wraps, and which channel it was, so that cookies of two channels are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Cookie(pub(super) NonZeroU32);
+pub struct Cookie {
+    pub(super) number: NonZeroU32,
+    pub(super) pool: u32,
+}
 
 impl Cookie {
-    /// The number, never 0.
+    /// The largest number: that of Linux's `dma_cookie_t`, whose negative values are errors.
+    pub const MAX: u32 = i32::MAX as u32;
+
+    /// The number, from 1 to [`MAX`](Self::MAX).
     pub const fn get(self) -> u32 {
-        self.0.get()
+        self.number.get()
     }
 }
 
@@ -219,9 +228,10 @@ pub enum TxStatus {
     InProgress,
     /// Waiting in a paused channel.
     Paused,
-    /// Finished; [`pop_completed`](super::DmaChannel::pop_completed) told or tells how.
+    /// Finished or terminated; how it ended [`pop_completed`](super::DmaChannel::pop_completed) told
+    /// or tells.
     Complete,
-    /// This channel knows no such cookie: it was never given out, or was terminated.
+    /// This channel never gave out such a cookie.
     Unknown,
 }
 
@@ -264,7 +274,8 @@ impl core::fmt::Display for TxResult {
 pub enum Event {
     /// The transfer has ended.
     Finished,
-    /// One period of a cyclic transfer has been moved; it goes on.
+    /// One period of a cyclic transfer has been moved; it goes on. The period's memory is the
+    /// caller's until the next call of [`pop_completed`](super::DmaChannel::pop_completed).
     Period {
         /// Which period of the buffer, from 0.
         index: u32,

@@ -53,7 +53,7 @@ impl HeapDma {
 
     fn layout(size: usize, align: u64) -> Result<Layout, OutOfMemory> {
         let align = usize::try_from(align.max(8)).map_err(|_| OutOfMemory { size })?;
-        Layout::from_size_align(size.max(1), align).map_err(|_| OutOfMemory { size })
+        Layout::from_size_align(size.max(1).next_multiple_of(8), align).map_err(|_| OutOfMemory { size })
     }
 }
 

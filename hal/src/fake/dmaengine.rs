@@ -1,7 +1,9 @@
 //! A DMA channel that moves nothing: for tests of what uses a channel.
 
 use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::dmaengine::{
     ChannelCaps, Completion, Cookie, Descriptor, DescriptorPool, Direction, DmaChannel, Event, HeapPool,
@@ -51,17 +53,11 @@ pub struct Prepared {
     pub config: SlaveConfig<u32>,
 }
 
-/// A channel with a sticky configuration only, as most engines have: it uses the default
-/// [`prep_slave_sg_config`](DmaChannel::prep_slave_sg_config). Transfers end when the test says so.
 #[derive(Debug)]
-pub struct FakeChannel {
-    /// Every successful preparation, in order.
-    pub prepared: Vec<Prepared>,
-    /// Whether preparations fail from now on.
-    pub refuse: bool,
-    /// Whether the pretended hardware rests; [`terminate_all`](DmaChannel::terminate_all) does not wait
-    /// for it.
-    pub quiescent: bool,
+struct State {
+    prepared: Vec<Prepared>,
+    refuse: bool,
+    quiescent: bool,
     pool: DescriptorPool<u64, (), HeapPool<u64, ()>>,
     sticky: Option<SlaveConfig<u32>>,
     submitted: Queue,
@@ -69,13 +65,20 @@ pub struct FakeChannel {
     done: VecDeque<Completion>,
 }
 
+/// A channel with a sticky configuration only, as most engines have: it uses the default
+/// [`prep_slave_sg_config`](DmaChannel::prep_slave_sg_config). Transfers end when the test says so.
+///
+/// Clones are the same channel: keep one to play the hardware's part.
+#[derive(Clone, Debug)]
+pub struct FakeChannel(Arc<Mutex<State>>);
+
 impl FakeChannel {
     /// A channel with room for `descriptors` transfers.
     ///
     /// # Errors
     /// [`NoSpace`] if that is none.
     pub fn new(descriptors: usize) -> Result<Self, NoSpace> {
-        Ok(Self {
+        Ok(Self(Arc::new(Mutex::new(State {
             prepared: Vec::new(),
             refuse: false,
             quiescent: true,
@@ -84,16 +87,37 @@ impl FakeChannel {
             submitted: Queue::default(),
             issued: Queue::default(),
             done: VecDeque::new(),
-        })
+        }))))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The successful preparations since the last call.
+    pub fn take_prepared(&self) -> Vec<Prepared> {
+        core::mem::take(&mut self.state().prepared)
+    }
+
+    /// Whether preparations fail from now on.
+    pub fn set_refuse(&self, refuse: bool) {
+        self.state().refuse = refuse;
+    }
+
+    /// Whether the pretended hardware rests; [`terminate_all`](DmaChannel::terminate_all) does not wait
+    /// for it.
+    pub fn set_quiescent(&self, quiescent: bool) {
+        self.state().quiescent = quiescent;
     }
 
     /// Ends the oldest issued transfer. False if there is none.
-    pub fn finish_next(&mut self, result: TxResult, residue: u64) -> bool {
-        let Some(index) = self.pool.pop(&mut self.issued) else { return false };
-        if let Some(cookie) = self.pool.get(index).and_then(|slot| slot.cookie()) {
-            self.done.push_back(Completion { cookie, event: Event::Finished, result, residue });
+    pub fn finish_next(&self, result: TxResult, residue: u64) -> bool {
+        let state = &mut *self.state();
+        let Some(index) = state.pool.pop(&mut state.issued) else { return false };
+        if let Some(cookie) = state.pool.cookie(index) {
+            state.done.push_back(Completion { cookie, event: Event::Finished, result, residue });
         }
-        self.pool.release(index);
+        state.pool.release(index);
         true
     }
 }
@@ -116,16 +140,16 @@ impl DmaChannel for FakeChannel {
     }
 
     fn configure(&mut self, config: &SlaveConfig<u32>) -> Result<(), FakeError> {
-        self.sticky = Some(*config);
+        self.state().sticky = Some(*config);
         Ok(())
     }
 
     fn configuration(&self) -> Option<SlaveConfig<u32>> {
-        self.sticky
+        self.state().sticky
     }
 
     fn restore_configuration(&mut self, saved: Option<SlaveConfig<u32>>) {
-        self.sticky = saved;
+        self.state().sticky = saved;
     }
 
     fn prep_slave_sg(
@@ -134,42 +158,45 @@ impl DmaChannel for FakeChannel {
         direction: Direction,
         _: PrepFlags,
     ) -> Result<Descriptor, FakeError> {
-        let config = self.sticky.ok_or(FakeError::NotConfigured)?;
-        if self.refuse {
+        let mut state = self.state();
+        let config = state.sticky.ok_or(FakeError::NotConfigured)?;
+        if state.refuse {
             return Err(FakeError::Refused);
         }
         let bytes = sg.iter().fold(0u64, |sum, entry| sum.saturating_add(entry.len()));
-        let descriptor = self.pool.prepare(bytes, 1, core::iter::once(()))?;
-        self.prepared.push(Prepared { sg: sg.to_vec(), direction, config });
+        let descriptor = state.pool.prepare(bytes, 1, core::iter::once(()))?;
+        state.prepared.push(Prepared { sg: sg.to_vec(), direction, config });
         Ok(descriptor)
     }
 
     fn discard(&mut self, descriptor: Descriptor) {
-        self.pool.discard(descriptor);
+        self.state().pool.discard(descriptor);
     }
 
     fn submit(&mut self, descriptor: Descriptor) -> Result<Cookie, Rejected<FakeError>> {
-        self.pool
-            .submit(descriptor, &mut self.submitted)
+        let state = &mut *self.state();
+        state
+            .pool
+            .submit(descriptor, &mut state.submitted)
             .map_err(|descriptor| Rejected { descriptor, error: FakeError::Foreign })
     }
 
     fn issue_pending(&mut self) {
-        self.pool.append(&mut self.issued, &mut self.submitted);
+        let state = &mut *self.state();
+        state.pool.append(&mut state.issued, &mut state.submitted);
     }
 
     fn status(&self, cookie: Cookie) -> TxState {
-        match self.pool.find(cookie) {
+        let state = self.state();
+        match state.pool.find(cookie) {
             Some((_, slot)) => TxState { status: TxStatus::InProgress, residue: slot.data },
-            None if self.done.iter().any(|c| c.cookie == cookie) => {
-                TxState { status: TxStatus::Complete, residue: 0 }
-            }
+            None if state.pool.was_given_out(cookie) => TxState { status: TxStatus::Complete, residue: 0 },
             None => TxState { status: TxStatus::Unknown, residue: 0 },
         }
     }
 
     fn pop_completed(&mut self) -> Option<Completion> {
-        self.done.pop_front()
+        self.state().done.pop_front()
     }
 
     fn poll_hardware(&mut self) -> Result<(), FakeError> {
@@ -185,12 +212,14 @@ impl DmaChannel for FakeChannel {
     }
 
     fn terminate_all(&mut self) -> Result<(), FakeError> {
-        self.pool.release_all(&mut self.submitted);
-        self.pool.release_all(&mut self.issued);
+        let state = &mut *self.state();
+        state.pool.release_all(&mut state.submitted);
+        state.pool.release_all(&mut state.issued);
         Ok(())
     }
 
     fn is_quiescent(&mut self) -> bool {
-        self.quiescent && self.issued.is_empty()
+        let state = self.state();
+        state.quiescent && state.issued.is_empty()
     }
 }

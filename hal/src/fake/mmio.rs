@@ -12,8 +12,12 @@ use crate::mmio::{Caching, Mmio};
 pub enum Access {
     /// A read at an offset.
     Read(usize),
+    /// A read without ordering.
+    ReadRelaxed(usize),
     /// A write at an offset of a value.
     Write(usize, u32),
+    /// A write without ordering.
+    WriteRelaxed(usize, u32),
     /// A barrier.
     Barrier(Barrier),
 }
@@ -77,6 +81,14 @@ impl Mmio for FakeMmio {
     }
     fn write32(&self, offset: usize, value: u32) {
         self.lock().push(Access::Write(offset, value));
+        self.poke32(offset, value);
+    }
+    fn read32_relaxed(&self, offset: usize) -> u32 {
+        self.lock().push(Access::ReadRelaxed(offset));
+        self.peek32(offset)
+    }
+    fn write32_relaxed(&self, offset: usize, value: u32) {
+        self.lock().push(Access::WriteRelaxed(offset, value));
         self.poke32(offset, value);
     }
     fn barrier(&self, barrier: Barrier) {

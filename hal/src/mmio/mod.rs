@@ -96,7 +96,8 @@ pub trait Mmio: Send + Sync {
     /// [`read32`](Self::read32) without the check of `offset`.
     ///
     /// # Safety
-    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`.
+    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`, where `size` may also have been
+    /// asked of a value that this one was cloned from: clones are the same range.
     #[allow(unsafe_code)]
     #[inline(always)]
     unsafe fn read32_unchecked(&self, offset: usize) -> u32 {
@@ -106,7 +107,8 @@ pub trait Mmio: Send + Sync {
     /// [`write32`](Self::write32) without the check of `offset`.
     ///
     /// # Safety
-    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`.
+    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`, where `size` may also have been
+    /// asked of a value that this one was cloned from: clones are the same range.
     #[allow(unsafe_code)]
     #[inline(always)]
     unsafe fn write32_unchecked(&self, offset: usize, value: u32) {
@@ -116,7 +118,8 @@ pub trait Mmio: Send + Sync {
     /// [`read32_relaxed`](Self::read32_relaxed) without the check of `offset`.
     ///
     /// # Safety
-    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`.
+    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`, where `size` may also have been
+    /// asked of a value that this one was cloned from: clones are the same range.
     #[allow(unsafe_code)]
     #[inline(always)]
     unsafe fn read32_relaxed_unchecked(&self, offset: usize) -> u32 {
@@ -126,15 +129,17 @@ pub trait Mmio: Send + Sync {
     /// [`write32_relaxed`](Self::write32_relaxed) without the check of `offset`.
     ///
     /// # Safety
-    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`.
+    /// `offset` is a multiple of 4 and `offset + 4 <= self.size()`, where `size` may also have been
+    /// asked of a value that this one was cloned from: clones are the same range.
     #[allow(unsafe_code)]
     #[inline(always)]
     unsafe fn write32_relaxed_unchecked(&self, offset: usize, value: u32) {
         self.write32_relaxed(offset, value);
     }
 
-    /// Writes 64 bits at `offset`, a multiple of 8, as one access where the backend has one, else as
-    /// two words, low half first. Only for memory behind a window, never for registers; unordered.
+    /// Writes 64 bits at `offset`, a multiple of 4: as one access where the backend has one and the
+    /// place is aligned for it, else as two words, low half first. Only for memory behind a window,
+    /// never for registers; unordered.
     #[inline(always)]
     fn write64_relaxed(&self, offset: usize, value: u64) {
         self.write64_lo_hi(offset, value);

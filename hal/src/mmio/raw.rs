@@ -130,6 +130,8 @@ impl Mmio for RawMmio {
         if self.holds(offset, 8) {
             // SAFETY: just checked.
             unsafe { self.store(offset, value.to_le()) }
+        } else {
+            self.write64_lo_hi(offset, value);
         }
     }
 
@@ -214,12 +216,20 @@ mod tests {
             io.write32(offset, 0x5555_5555);
             assert_eq!(io.read32(offset), u32::MAX, "{offset:#x}");
         }
-        for offset in [4, 28, 32, usize::MAX] {
+        for offset in [2, 32, usize::MAX] {
             io.write64_relaxed(offset, 0x5555_5555_5555_5555);
         }
         assert_eq!((io.read8(32), io.read16(31)), (u8::MAX, u16::MAX));
         io.write8(32, 1);
         io.write16(31, 1);
         assert_eq!(words, [0; 4]);
+    }
+
+    #[test]
+    fn a_64_bit_store_at_a_multiple_of_4_is_two_words() {
+        let mut words = [0u64; 4];
+        let io = over(&mut words);
+        io.write64_relaxed(4, 0x8877_6655_4433_2211);
+        assert_eq!((io.read32(4), io.read32(8)), (0x4433_2211, 0x8877_6655));
     }
 }

@@ -122,7 +122,8 @@ impl<M: Mmio, L> Window<M, L> {
     /// constants and leaves no code.
     #[inline(always)]
     pub fn register<K>(&self, offset: usize, _field: fn(&L) -> &K) -> Reg<'_, M, K> {
-        assert!(offset & 3 == 0 && offset + size_of::<K>() <= size_of::<L>());
+        // Not a sum, which could wrap: anybody can call this with any offset.
+        assert!(offset & 3 == 0 && offset <= size_of::<L>() && size_of::<K>() <= size_of::<L>() - offset);
         // SAFETY: a window with a layout is only made by `cut`, which checked that all of the layout
         // lies inside `io` (whose size never changes) at a multiple of 4; `Window::new` gives the
         // empty layout, which no register is inside of.
@@ -247,6 +248,18 @@ mod tests {
         assert!(w.bank::<[u32; 4]>(0, usize::MAX / 2, 3).is_err());
         assert!(w.bank::<[u32; 4]>(0x10, 0x20, 7).is_ok());
         assert!(w.bank::<[u32; 4]>(0x10, 0x20, 8).is_err());
+    }
+
+    #[test]
+    fn a_register_outside_the_layout_panics_whatever_the_arithmetic() {
+        let io = FakeMmio::new(0x100);
+        let w: Window<_, [u32; 4]> = Window::new(&io).layout(0x10).unwrap();
+        for offset in [usize::MAX - 3, usize::MAX & !3, 16, 20, 2] {
+            let outside = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                w.register::<u32>(offset, |layout| &layout[0]);
+            }));
+            assert!(outside.is_err(), "{offset:#x}");
+        }
     }
 
     #[test]

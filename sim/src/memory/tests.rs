@@ -93,3 +93,33 @@ fn two_threads_never_see_half_a_word() {
     }
     thread.join().unwrap();
 }
+
+#[test]
+fn a_view_never_touches_bytes_beyond_its_edges() {
+    for (start, end) in [(1, 2), (1, 6), (2, 11), (3, 5), (4, 8), (5, 12)] {
+        let mut buffer = vec![0xee_u8; 12];
+        // SAFETY: `start` lies inside the buffer.
+        let base = NonNull::new(unsafe { buffer.as_mut_ptr().add(start) }).unwrap();
+        // SAFETY: the buffer lives on and is not touched otherwise while the view is in use.
+        let region = unsafe { HostRegion::new(base, end - start) };
+        let data: Vec<u8> = (0..(end - start) as u8).collect();
+        region.write(0, &data).unwrap();
+        let mut back = vec![0; end - start];
+        region.read(0, &mut back).unwrap();
+        assert_eq!(back, data);
+        assert_eq!(&buffer[start..end], data);
+        assert!(buffer[..start].iter().chain(&buffer[end..]).all(|byte| *byte == 0xee));
+    }
+}
+
+#[test]
+fn clearing_reaches_over_pages() {
+    let memory = SharedMemory::new(3 * PAGE_SIZE);
+    memory.write(0, &vec![1; 3 * PAGE_SIZE]).unwrap();
+    memory.clear(5, 2 * PAGE_SIZE).unwrap();
+    let mut all = vec![0; 3 * PAGE_SIZE];
+    memory.read(0, &mut all).unwrap();
+    assert_eq!(all.iter().map(|byte| usize::from(*byte)).sum::<usize>(), PAGE_SIZE);
+    assert_eq!((all[4], all[5], all[4 + 2 * PAGE_SIZE], all[5 + 2 * PAGE_SIZE]), (1, 0, 0, 1));
+    assert!(memory.clear(PAGE_SIZE, 2 * PAGE_SIZE + 1).is_err());
+}
