@@ -1,7 +1,8 @@
 //! What every Tombolo driver stands on, and nothing that knows a platform.
 //!
-//! A driver written against this crate runs on a simulated device, in Linux userspace over VFIO, in
-//! the Linux kernel and on bare metal. It sees its device through five things:
+//! A driver written against this crate names no platform, so the same source is meant to run on a
+//! simulated device, in Linux userspace over VFIO, in the Linux kernel and on bare metal. It sees its
+//! device through five things:
 //!
 //! | a driver needs | it takes | a platform gives |
 //! |---|---|---|
@@ -9,7 +10,7 @@
 //! | memory that the device reaches | [`dma::Coherent`], [`dma::Streaming`] | [`dma::DmaBackend`] |
 //! | interrupts | `on_irq(&self)` of its own | [`irq::IrqSource`] |
 //! | config space | [`pci`] | [`pci::ConfigSpace`] |
-//! | time | bounded waits in [`wait`] | [`embedded_hal::delay::DelayNs`] |
+//! | time | bounded waits in [`wait`] | `DelayNs` of embedded-hal |
 //!
 //! DMA engines offer [`dmaengine::DmaChannel`] to others. Nothing here allocates on a data path,
 //! takes a lock unasked or panics on what a device or peer wrote.
@@ -75,3 +76,7 @@ pub mod sync;
 pub mod wait;
 
 pub use addr::{BusAddr, DmaAddr, EngineAddr};
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

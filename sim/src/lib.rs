@@ -23,3 +23,7 @@ pub mod host;
 pub mod memory;
 pub mod rng;
 pub mod test_bus;
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -89,6 +89,20 @@ impl<B: DmaBackend> Coherent<B> {
         backend.quarantine_coherent(this.region);
     }
 
+    /// Copies `out.len()` bytes at `offset` out, byte by byte. What lies outside reads 0xff.
+    pub fn read_bytes(&self, offset: usize, out: &mut [u8]) {
+        for (i, byte) in out.iter_mut().enumerate() {
+            *byte = self.read8(offset.saturating_add(i));
+        }
+    }
+
+    /// Copies `data` to `offset`, byte by byte. What lies outside is not written.
+    pub fn write_bytes(&self, offset: usize, data: &[u8]) {
+        for (i, byte) in data.iter().enumerate() {
+            self.write8(offset.saturating_add(i), *byte);
+        }
+    }
+
     #[inline(always)]
     fn at(&self, offset: usize, width: usize) -> Option<NonNull<u8>> {
         let inside =
@@ -217,6 +231,17 @@ mod tests {
         m.write16(15, 1);
         assert_eq!((m.read32(8), m.read32(12), m.read32(16)), (0x5566_7788, 0x1122_3344, u32::MAX));
         assert_eq!((m.read8(8), m.read16(10), m.read8(16), m.read16(15)), (0x88, 0x5566, u8::MAX, u16::MAX));
+        m.free();
+    }
+
+    #[test]
+    fn bytes_go_in_and_out_at_any_offset_and_end_with_the_memory() {
+        let m = Coherent::new(HeapDma::new(), 12, &DmaConstraints::any()).unwrap();
+        m.write_bytes(3, &[1, 2, 3, 4, 5]);
+        m.write_bytes(10, &[6, 7, 8]);
+        let mut out = [0; 14];
+        m.read_bytes(1, &mut out);
+        assert_eq!(out, [0, 0, 1, 2, 3, 4, 5, 0, 0, 6, 7, 0xff, 0xff, 0xff]);
         m.free();
     }
 

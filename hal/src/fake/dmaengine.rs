@@ -24,7 +24,7 @@ pub enum FakeError {
     /// There is no configuration.
     #[error("not configured")]
     NotConfigured,
-    /// [`FakeChannel::refuse`] asked for it.
+    /// [`FakeChannel::set_refuse`] asked for it.
     #[error("refused because the test wants it")]
     Refused,
     /// A descriptor of another channel.

@@ -87,6 +87,15 @@ impl<M: Mmio, L> Window<M, L> {
         self.cut(offset, size, 4)
     }
 
+    /// All from `offset` on, without a layout.
+    ///
+    /// # Errors
+    /// [`WindowError`] if `offset` lies behind the end or is not a multiple of 4.
+    pub fn skip(self, offset: usize) -> Result<Window<M>, WindowError> {
+        let size = self.size.saturating_sub(offset);
+        self.sub(offset, size)
+    }
+
     /// The registers of layout `T` at `offset`.
     ///
     /// # Errors
@@ -239,6 +248,8 @@ mod tests {
         let w = Window::new(&io);
         assert!(w.sub(0xfc, 4).is_ok());
         assert!(w.sub(0x100, 0).is_ok());
+        assert_eq!((w.skip(0x40).unwrap().size(), w.skip(0x100).unwrap().size()), (0xc0, 0));
+        assert!(w.skip(0x104).is_err());
         assert_eq!(
             w.sub(0xfc, 8).unwrap_err(),
             WindowError::OutOfRange { offset: 0xfc, size: 8, available: 0x100 }
