@@ -85,7 +85,13 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         // at most as many periods ahead as its buffer holds, so none is overwritten that was not
         // reported, or is still being looked at.
         let due = count - (desc.fed + desc.ready + u32::from(desc.held)).min(count);
-        let amount = due.min(slots - 1 - ring.outstanding);
+        let room = slots - 1 - ring.outstanding;
+        if due > room && room < slots >> 1 && ring.outstanding != 0 {
+            // Refilled a few elements at a time, the ring would ask for an interrupt each time. The last
+            // element that the engine has tells of its end, so we come back.
+            return false;
+        }
+        let amount = due.min(room);
         for _ in 0..amount {
             let Some((segment, next)) = self.pool.segment(desc.feed_at) else { break };
             self.publish(last.take());

@@ -134,7 +134,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     }
 
     /// Why the engine has halted: as it says, or as an interrupt meanwhile has read from it.
-    fn cause_of_halt(&self) -> u32 {
+    pub(super) fn cause_of_halt(&self) -> u32 {
         event::ABORT | self.engine().take_status() | self.shared().take_events(self.id)
     }
 

@@ -135,7 +135,8 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
             }
             // A channel that was aborted does not run: this is about an earlier transfer.
             Activity::Running => self.on_progress(events & !event::ABORT | event::CHECK),
-            Activity::Halted => self.recover(events),
+            // A look and the interrupt may have shared what the engine said: put it together again.
+            Activity::Halted => self.recover(events | self.cause_of_halt()),
             Activity::Resting if events & (event::READ_FAILED | event::WRITE_FAILED) != 0 => {
                 self.recover(events)
             }
