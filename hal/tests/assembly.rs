@@ -166,9 +166,10 @@ fn a_bank_is_checked_once_however_often_it_is_used() {
 /// What the other tests do not find is found where it is.
 #[test]
 fn the_listing_shows_the_checks_that_are_documented() {
-    // Inside the window (two), aligned, inside the mapping (two).
+    // Inside the window (two), aligned, inside the mapping (two); each pair of results may be joined
+    // before the one jump for both.
     let untyped = driver("untyped_word");
-    assert!((3..=5).contains(&decisions(untyped)), "{}", untyped.join("\n"));
+    assert!((3..=7).contains(&decisions(untyped)), "{}", untyped.join("\n"));
     assert_ne!(untyped, driver("read_relaxed"));
 }
 

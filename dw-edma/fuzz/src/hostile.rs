@@ -13,7 +13,7 @@ use dw_edma::{
     Peripheral, Segment, Shared, Vectors,
 };
 use tombolo_hal::EngineAddr;
-use tombolo_hal::dma::{Coherent, DataDirection, DmaConstraints, Streaming};
+use tombolo_hal::dma::{Coherent, DataDirection, DmaBackend, DmaConstraints, Streaming};
 use tombolo_hal::dmaengine::{
     Cookie, Direction, Event, HeapPool, OwnedTransfers, PrepFlags, SlaveConfig,
 };
@@ -35,6 +35,8 @@ struct Script {
     last: u32,
     list: u32,
     accesses: usize,
+    /// It behaves: four channels of each kind, at rest.
+    tame: bool,
 }
 
 impl Script {
@@ -47,6 +49,9 @@ impl Script {
     /// Wholly arbitrary words seldom get far, so some answers are near the truth.
     fn answer(&mut self) -> u32 {
         self.accesses += 1;
+        if self.tame {
+            return 0x0004_0004;
+        }
         let kind = self.take();
         self.last = match kind & 7 {
             0 => 0,
@@ -113,6 +118,8 @@ struct Setup {
     index: u8,
     elements: u8,
     answers: u16,
+    /// Hostile from the start, and not only once the channel is open.
+    wild: bool,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -149,7 +156,7 @@ struct Case {
 
 impl Case {
     fn new(setup: &Setup, answers: &[u8]) -> Result<Self, Error> {
-        let script = Script { bytes: answers.to_vec(), at: 0, last: 0, list: 0, accesses: 0 };
+        let script = Script { bytes: answers.to_vec(), at: 0, last: 0, list: 0, accesses: 0, tame: !setup.wild };
         let device = Hostile(Arc::new(Mutex::new(script)));
         let format = Format::ALL[usize::from(setup.format & 3)];
         let location = if setup.remote { Location::Remote } else { Location::Local };
@@ -168,6 +175,7 @@ impl Case {
         let id = ChannelId { kind, index: setup.index & 3 };
         let list = ListMemory::new(memory, address).map_err(|refused| refused.error)?;
         let ch = control.open_channel(id, list, HeapPool::new(TRANSFERS, 2 * TRANSFERS))?;
+        device.lock().tame = false;
         let (ch, direction) = (OwnedTransfers::new(ch), dw_edma::direction_of(location, kind));
         Ok(Self { device, dma, shared, control, irq, ch, direction, stamp: 0, pending: VecDeque::new() })
     }

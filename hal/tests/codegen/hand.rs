@@ -129,8 +129,9 @@ pub fn clear_w1c(w: &W, bits: u32) {
 #[unsafe(no_mangle)]
 pub fn two_halves(w: &W, value: u64) {
     let (low, high) = (w.at(0xc), w.at(0x10));
+    // The first store orders what was written before for both.
     high.store((value >> 32) as u32);
-    low.store(value as u32);
+    low.store_bare(value as u32);
 }
 
 #[unsafe(no_mangle)]

@@ -1,0 +1,205 @@
+//! The arguments.
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
+use dw_edma::{Format, Location};
+
+use crate::Usage;
+use crate::fault::Fault;
+use crate::job::{Irq, Job, Mode};
+
+/// Runs Tombolo's portable PCIe drivers on simulated machines: no hardware, no privileges.
+///
+/// Without a command: the tour. It moves a file's bytes through write and read
+/// channels of a simulated DesignWare eDMA, in all four register formats, and
+/// compares every byte.
+#[derive(Debug, Parser)]
+#[command(name = "tombolo", version, args_conflicts_with_subcommands = true, verbatim_doc_comment)]
+#[command(after_help = "Exit codes: 0 all data right, 1 data wrong or transfers failed, 2 wrong usage.")]
+pub struct Cli {
+    /// What to do instead of the tour.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// File whose bytes the tour moves, up to 256 MiB [default: 8 MiB generated]
+    #[arg(long, value_name = "FILE")]
+    pub input: Option<PathBuf>,
+    /// Tell more on standard error; twice for details
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Test a simulated DesignWare eDMA or HDMA in the manner of Linux's dmatest
+    Dma(DmaArgs),
+}
+
+/// Arguments of `tombolo dma`.
+#[derive(Debug, Args)]
+#[command(after_help = "Exit codes: 0 all data right, 1 data wrong or transfers failed, 2 wrong usage.\n\
+    Without --verify only what the engine reports is known.\n\
+    The same arguments give the same result.")]
+pub struct DmaArgs {
+    /// The engine's register map
+    #[arg(long, value_enum, default_value_t = FormatArg::Unroll)]
+    pub format: FormatArg,
+    /// How transfers are carried out
+    #[arg(long, value_enum, default_value_t = Mode::Ll)]
+    pub mode: Mode,
+    /// N write and N read channels: 1 to 8, with hdma-native 1 to 64
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    pub channels: u16,
+    /// Bytes of a transfer or a cyclic buffer, such as 4096, 64K or 8M
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_size)]
+    pub size: u64,
+    /// Transfers of each channel; cyclic: rounds through the buffer
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub iterations: u32,
+    /// Segments of a transfer [default: 1]; cyclic: periods [default: 8]
+    #[arg(long, value_name = "N")]
+    pub sg: Option<usize>,
+    /// Compare every byte and guard bytes around it (implied by --fault)
+    #[arg(long)]
+    pub verify: bool,
+    /// Decides data, segment lengths and chance
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub seed: u64,
+    /// What is made to go wrong
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub fault: Option<Fault>,
+    /// On which side of the link the driver runs
+    #[arg(long, value_enum, default_value_t = LocationArg::Remote)]
+    pub location: LocationArg,
+    /// How completions reach the driver
+    #[arg(long, value_enum, default_value_t = Irq::Msix)]
+    pub irq: Irq,
+    /// Elements of each channel's list (2 to 4096); longer transfers are cut
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub list_elements: usize,
+    /// Silence that ends a channel, in simulated ms [default: 1000 or more]
+    #[arg(long, value_name = "MS")]
+    pub timeout: Option<u64>,
+    /// Print one JSON object and nothing else on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl DmaArgs {
+    /// The job that the arguments describe.
+    ///
+    /// # Errors
+    /// [`Usage`] if there is no such job.
+    pub fn job(&self) -> Result<Job, Usage> {
+        let sg = self.sg.unwrap_or(if self.mode == Mode::Cyclic { 8 } else { 1 });
+        Job {
+            format: self.format.into(),
+            mode: self.mode,
+            location: self.location.into(),
+            irq: self.irq,
+            channels: self.channels,
+            size: self.size,
+            sg,
+            iterations: self.iterations,
+            verify: self.verify || self.fault.is_some(),
+            seed: self.seed,
+            fault: self.fault,
+            list_elements: self.list_elements,
+            timeout_ms: self.timeout,
+        }
+        .checked()
+    }
+}
+
+/// [`Format`] as an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// eDMA v0 with a viewport
+    Legacy,
+    /// eDMA v0, channels side by side
+    Unroll,
+    /// HDMA in its compatible map
+    HdmaCompat,
+    /// HDMA in its own map
+    HdmaNative,
+}
+
+impl From<FormatArg> for Format {
+    fn from(format: FormatArg) -> Self {
+        match format {
+            FormatArg::Legacy => Format::Legacy,
+            FormatArg::Unroll => Format::Unroll,
+            FormatArg::HdmaCompat => Format::HdmaCompat,
+            FormatArg::HdmaNative => Format::HdmaNative,
+        }
+    }
+}
+
+/// [`Location`] as an argument.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LocationArg {
+    /// On the host; the engine is in an endpoint across the link
+    Remote,
+    /// On the CPU beside the engine
+    Local,
+}
+
+impl From<LocationArg> for Location {
+    fn from(location: LocationArg) -> Self {
+        match location {
+            LocationArg::Remote => Location::Remote,
+            LocationArg::Local => Location::Local,
+        }
+    }
+}
+
+/// Reads `4096`, `64K`, `8M` or `1G`; the units are powers of 1024.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.char_indices().next_back() {
+        Some((at, letter)) if letter.is_ascii_alphabetic() => (&text[..at], letter.to_ascii_uppercase()),
+        _ => (text, ' '),
+    };
+    let shift = match unit {
+        ' ' => 0,
+        'K' => 10,
+        'M' => 20,
+        'G' => 30,
+        _ => return Err(format!("'{unit}' is no unit; use K, M or G")),
+    };
+    let number: u64 = digits.parse().map_err(|_| "expected a number such as 4096, 64K or 8M".to_owned())?;
+    number.checked_mul(1 << shift).ok_or_else(|| "the number is too large".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes_with_and_without_unit() {
+        for (text, size) in [("4096", 4096), ("64K", 65536), ("8m", 8 << 20), ("1G", 1 << 30), ("0", 0)] {
+            assert_eq!(parse_size(text), Ok(size), "{text}");
+        }
+        for bad in ["", "K", "12X", "-1", "1.5M", "8MiB", "18446744073709551615K", "é"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn periods_default_to_eight_and_segments_to_one() {
+        for (mode, sg) in [("ll", 1), ("cyclic", 8)] {
+            let cli = Cli::parse_from(["tombolo", "dma", "--mode", mode]);
+            let Some(Command::Dma(args)) = cli.command else { panic!("no command") };
+            assert_eq!(args.job().unwrap().sg, sg, "{mode}");
+        }
+    }
+}
