@@ -5,11 +5,10 @@ mod helpers;
 
 use common::*;
 use dw_edma::{
-    Channel, ChannelId, ChannelKind, Config, Desc, Error, Format, ListError, ListMemory, Location, Mode,
-    NoList, Peripheral, Segment, Shared, Translation, TranslationWindow,
+    ChannelId, ChannelKind, Config, Desc, Error, Format, ListError, ListMemory, Location, Mode, NoList,
+    Peripheral, Segment, Shared, Translation, TranslationWindow,
 };
 use helpers::*;
-use std::sync::Arc;
 use tombolo_hal::EngineAddr;
 use tombolo_hal::dmaengine::{
     BusWidth, Direction, DmaChannel, HeapPool, InterleavedTemplate, NoSpace, PrepFlags, SgEntry, SlaveConfig,
@@ -184,8 +183,8 @@ fn memory_that_is_too_small_is_refused() {
         let error = rig.control.open_channel(missing, list, HeapPool::new(1, 1)).err();
         assert_eq!(error, Some(Error::NoSuchChannel(missing)));
         let other = ChannelId::write(1);
-        let opened: Result<Channel<Arc<Engine>, NoList, HeapPool<Desc, Segment>>, Error> =
-            rig.control.open_channel(other, ListMemory::none(), HeapPool::new(1, 1));
+        let opened =
+            rig.control.open_channel(other, ListMemory::none(), HeapPool::<Desc, Segment>::new(1, 1));
         match format {
             Format::HdmaNative => assert!(opened.is_ok()),
             _ => assert_eq!(opened.err(), Some(Error::List(ListError::Missing))),

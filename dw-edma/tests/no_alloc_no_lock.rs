@@ -78,6 +78,8 @@ type Engine<'l> = PlainEngine<&'l CountingLock>;
 type Channel<'l> = Chan<&'l CountingLock>;
 
 /// What the viewport of the legacy format needs: one selection for each look at a channel register.
+/// A transfer that finds the list empty has two: whether the engine rests, and afterwards how far it
+/// came. The very first points the engine at its list instead of asking whether it rests.
 fn viewport(format: Format, looks: usize) -> usize {
     if format == Format::Legacy { looks } else { 0 }
 }
@@ -116,10 +118,9 @@ fn a_transfer_allocates_nothing_and_takes_no_lock() {
             let (mut engine, mut channel) = PlainEngine::open(format, &lock, 300);
             let (sg, config) = (segments(count), config());
             let mut once = || whole(transfer(&mut engine, &mut channel, &sg, &config));
-            // The first one points the engine at its list, and each finds out where the engine is.
             assert_eq!(counted(&lock, &mut once), (0, viewport(format, 2)), "{format} {count}");
             for _ in 0..5 {
-                assert_eq!(counted(&lock, &mut once), (0, viewport(format, 1)), "{format} {count}");
+                assert_eq!(counted(&lock, &mut once), (0, viewport(format, 2)), "{format} {count}");
             }
         }
     }
@@ -138,6 +139,8 @@ fn longer_than_the_list(engine: &mut Engine, channel: &mut Channel) -> usize {
             whole(completion);
             return looks;
         }
+        // The list was empty when more was handed over.
+        looks += 1;
         assert!(channel.stats().segments > moved, "nothing more was handed over");
     }
 }
@@ -157,7 +160,7 @@ fn a_transfer_longer_than_the_list_and_appended_ones_allocate_nothing() {
                 channel.issue_pending();
             }
             engine.interrupt(6);
-            looks += 1;
+            looks += 2;
             (0..3).for_each(|_| whole(channel.pop_completed().unwrap()));
             assert_eq!(channel.pop_completed(), None);
         };
@@ -234,7 +237,7 @@ fn owned_buffers_travel_without_allocation() {
             }
         };
         let (allocations, locks) = counted(&lock, work);
-        assert_eq!((allocations, locks), (0, viewport(format, 4)), "{format}");
+        assert_eq!((allocations, locks), (0, viewport(format, 6)), "{format}");
         assert!(memory.iter().enumerate().all(|(i, m)| *m == [i as u8; 64]));
     }
 }

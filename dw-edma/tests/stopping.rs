@@ -239,8 +239,10 @@ fn a_pause_in_a_transfer_longer_than_the_ring_stops_its_refill() {
         let mut ch = open_slots(&mut rig, one_of_each()[1], 8);
         let job = start(&rig, &mut ch, Plan::segments(40, 64));
         ch.pause().unwrap();
-        rig.fabric.advance(100_000);
-        assert!(ch.pop_finished().is_none());
+        for _ in 0..100 {
+            rig.fabric.advance(1_000);
+            assert!(ch.pop_finished().is_none(), "{format} {location:?}: it went on while paused");
+        }
         let left = ch.status(job.cookie).residue;
         assert!(left > 30 * 64 && left < 40 * 64, "{format}: {left}");
         ch.resume().unwrap();
@@ -298,7 +300,7 @@ fn channels_are_closed_before_the_controller_and_not_while_busy() {
         channel.terminate_all().unwrap();
 
         let Rig { control, .. } = rig;
-        let (control, error) = control.close().err().expect("a channel is open");
+        let (control, error) = control.close().expect_err("a channel is open");
         assert_eq!(error, Error::ChannelsOpen(1));
         channel.close().map_err(|(_, e)| e).unwrap();
         let shared = control.shared().clone();

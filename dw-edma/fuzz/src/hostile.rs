@@ -14,9 +14,7 @@ use dw_edma::{
 };
 use tombolo_hal::EngineAddr;
 use tombolo_hal::dma::{Coherent, DataDirection, DmaBackend, DmaConstraints, Streaming};
-use tombolo_hal::dmaengine::{
-    Cookie, Direction, Event, HeapPool, OwnedTransfers, PrepFlags, SlaveConfig,
-};
+use tombolo_hal::dmaengine::{Cookie, Direction, Event, HeapPool, OwnedTransfers, PrepFlags, SlaveConfig};
 use tombolo_hal::fake::HeapDma;
 use tombolo_hal::irq::{IrqMode, IrqSource, MsiMessage};
 use tombolo_hal::lock::SpinLock;
@@ -156,7 +154,8 @@ struct Case {
 
 impl Case {
     fn new(setup: &Setup, answers: &[u8]) -> Result<Self, Error> {
-        let script = Script { bytes: answers.to_vec(), at: 0, last: 0, list: 0, accesses: 0, tame: !setup.wild };
+        let script =
+            Script { bytes: answers.to_vec(), at: 0, last: 0, list: 0, accesses: 0, tame: !setup.wild };
         let device = Hostile(Arc::new(Mutex::new(script)));
         let format = Format::ALL[usize::from(setup.format & 3)];
         let location = if setup.remote { Location::Remote } else { Location::Local };
@@ -192,7 +191,8 @@ impl Case {
     fn transfer(&mut self, lens: &[u8], quiet: bool, mode: Option<Mode>) {
         self.stamp = self.stamp.wrapping_add(1);
         let buffers: ArrayVec<_, SEGMENTS> = lens.iter().map(|len| self.buffer(usize::from(*len))).collect();
-        let config = SlaveConfig { peripheral: Peripheral { mode }, ..SlaveConfig::at(EngineAddr::new(0x8000)) };
+        let config =
+            SlaveConfig { peripheral: Peripheral { mode }, ..SlaveConfig::at(EngineAddr::new(0x8000)) };
         let flags = if quiet { PrepFlags::QUIET } else { PrepFlags::INTERRUPT };
         match self.ch.submit(buffers, self.direction, flags, Some(&config)) {
             Ok(cookie) => self.pending.push_back((cookie, self.stamp)),

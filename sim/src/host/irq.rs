@@ -20,15 +20,18 @@ const COMMAND_INTX_DISABLE: u32 = 1 << 10;
 /// not the driver's.
 ///
 /// # Examples
-/// ```no_run
+/// ```
 /// use std::sync::Arc;
 /// use tombolo_hal::irq::IrqSource;
+/// use tombolo_sim::fabric::Function;
 /// use tombolo_sim::host::SimIrq;
-/// # let function: tombolo_sim::fabric::Function = unimplemented!();
 ///
-/// let irq = SimIrq::allocate(&function, 4);
-/// for vector in 0..irq.vectors() {
-///     irq.connect(vector, Arc::new(|vector| println!("vector {vector} fired")));
+/// fn listen(function: &Function) -> SimIrq {
+///     let irq = SimIrq::allocate(function, 4);
+///     for vector in 0..irq.vectors() {
+///         irq.connect(vector, Arc::new(|vector| println!("vector {vector} fired")));
+///     }
+///     irq
 /// }
 /// ```
 #[derive(Clone)]
