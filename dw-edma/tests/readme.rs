@@ -22,7 +22,7 @@ mod shown {
         to: EngineAddr,
     ) -> Result<TxResult, Box<dyn std::error::Error>> {
         let (any, config) = (DmaConstraints::any(), Config::new(Format::Unroll, Location::Local));
-        let shared = Shared::new(Window::new(registers), SpinLock::new(), config.channels(1, 1))?;
+        let shared = Shared::new(Window::new(registers), SpinLock::new(), config.channels(1, 0))?;
         let mut control = Controller::new(&shared)?; // polls until `control.connect(irq, ..)`
         let list = Coherent::new(dma.clone(), ListMemory::<Coherent<B>>::size_for(64), &any.aligned(8))?;
         let list = ListMemory::in_ram(list).map_err(|refused| refused.error)?;
@@ -36,8 +36,10 @@ mod shown {
         transfers.issue_pending();
         let finished = transfers.wait_next(delay, 1_000_000)?;
 
+        transfers.synchronize(delay, 1_000)?; // the engine has yet to see that there is nothing more
         let channel = transfers.into_channel().map_err(|_| "transfers are left")?;
         channel.close().map_err(|(_, error)| error)?.into_inner().free();
+        control.close().map_err(|(_, error)| error)?;
         Ok(finished.completion.result)
     }
 }

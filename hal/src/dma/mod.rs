@@ -119,6 +119,63 @@ pub enum QuarantineReason {
 /// Backends are cheap handles that are cloned into each piece of memory: two devices can have two
 /// IOMMU domains, two tests two fakes.
 ///
+/// # Writing a backend
+/// The least is a static pool of memory that device and CPU see at the same addresses:
+///
+/// ```
+/// use core::ptr::NonNull;
+/// use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+/// use tombolo_hal::DmaAddr;
+/// use tombolo_hal::dma::{
+///     CoherentRegion, DataDirection, DmaBackend, DmaConstraints, StreamingRegion, Volatile,
+/// };
+///
+/// /// Hands out pieces of one range and takes none back.
+/// #[derive(Clone, Copy)]
+/// struct Pool(&'static PoolState);
+/// struct PoolState { base: usize, size: usize, used: AtomicUsize, quarantined: AtomicUsize }
+///
+/// #[derive(Debug, thiserror::Error)]
+/// #[error("the pool is used up")]
+/// struct UsedUp;
+/// impl tombolo_hal::error::Error for UsedUp {
+///     fn kind(&self) -> tombolo_hal::error::ErrorKind { tombolo_hal::error::ErrorKind::NoSpace }
+/// }
+///
+/// // SAFETY: pieces are aligned, inside the range, zeroed once by who made the pool, and handed out once.
+/// unsafe impl DmaBackend for Pool {
+///     type Error = UsedUp;
+///     type Words = Volatile;
+///     fn alloc_coherent(&self, size: usize, limits: &DmaConstraints) -> Result<CoherentRegion, UsedUp> {
+///         let align = (limits.align.max(8)) as usize;
+///         let room = size.next_multiple_of(8) + align;
+///         let at = self.0.base + self.0.used.fetch_add(room, Relaxed);
+///         let start = at.next_multiple_of(align);
+///         let device = DmaAddr::new(start as u64);
+///         if start + size > self.0.base + self.0.size || !limits.allow(device, size as u64) {
+///             return Err(UsedUp);
+///         }
+///         let cpu = NonNull::new(core::ptr::with_exposed_provenance_mut(start)).ok_or(UsedUp)?;
+///         Ok(CoherentRegion { cpu, device, size })
+///     }
+///     unsafe fn free_coherent(&self, _: CoherentRegion) {}
+///     fn quarantine_coherent(&self, _: CoherentRegion) { self.0.quarantined.fetch_add(1, Relaxed); }
+///     unsafe fn map_streaming(
+///         &self, cpu: NonNull<u8>, size: usize, direction: DataDirection, limits: &DmaConstraints,
+///     ) -> Result<StreamingRegion, UsedUp> {
+///         let device = DmaAddr::new(cpu.as_ptr().expose_provenance() as u64);
+///         let allowed = limits.allow(device, size as u64);
+///         allowed.then_some(StreamingRegion { cpu, device, size, direction }).ok_or(UsedUp)
+///     }
+///     unsafe fn unmap_streaming(&self, _: StreamingRegion) {}
+///     fn quarantine_streaming(&self, _: StreamingRegion) { self.0.quarantined.fetch_add(1, Relaxed); }
+///     fn quarantined(&self) -> usize { self.0.quarantined.load(Relaxed) }
+/// }
+/// ```
+///
+/// One over an allocator keeps what it needs to free (the layout) by the region's address, or makes all
+/// regions of one alignment, as the fake does. A region's `size` is the one that was asked for.
+///
 /// # Safety
 /// An implementation promises that
 /// - [`alloc_coherent`](Self::alloc_coherent) returns memory that is valid for reads and writes of

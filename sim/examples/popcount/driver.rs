@@ -1,5 +1,5 @@
-//! Driver of the popcount unit that `docs/tutorial.md` describes. It uses nothing but `core` and
-//! `tombolo-hal`, so it runs wherever that does.
+//! Driver of the popcount unit that `docs/tutorial.md` describes. It uses `core`,
+//! `tombolo-hal`, the delay trait of `embedded-hal` and `thiserror`, so it runs wherever they do.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 
