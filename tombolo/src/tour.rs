@@ -1,5 +1,6 @@
 //! What runs without arguments: a file's bytes to simulated devices and back, in all formats.
 
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Instant;
 
@@ -71,12 +72,17 @@ fn generated() -> Vec<u8> {
 
 fn read(path: &Path) -> Result<Vec<u8>, Usage> {
     let fail = |error: std::io::Error| Usage(format!("cannot read {}: {error}", path.display()));
-    let metadata = std::fs::metadata(path).map_err(fail)?;
-    if metadata.len() > INPUT_MAX {
-        let (size, most) = (bytes(metadata.len()), bytes(INPUT_MAX));
-        return Err(Usage(format!("{} has {size}; the tour moves at most {most}", path.display())));
+    // A size that a file claims need not be what comes out of it: devices and pipes claim none.
+    let mut file = Vec::new();
+    let source = std::fs::File::open(path).map_err(fail)?;
+    source.take(INPUT_MAX + 1).read_to_end(&mut file).map_err(fail)?;
+    if file.len() as u64 > INPUT_MAX {
+        let most = bytes(INPUT_MAX);
+        return Err(Usage(format!(
+            "{} is larger than {most}, which is the most that the tour moves",
+            path.display()
+        )));
     }
-    let file = std::fs::read(path).map_err(fail)?;
     if file.is_empty() {
         return Err(Usage(format!("{} is empty: there is nothing to move", path.display())));
     }

@@ -63,6 +63,14 @@ fn a_file_that_cannot_be_moved_is_refused() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn an_endless_file_is_refused_after_the_most_that_is_moved() {
+    let output = tombolo(&["--input", "/dev/zero"]);
+    assert_eq!(output.code, Some(2), "{output:?}");
+    assert!(output.err.contains("is larger than 256 MiB"), "{}", output.err);
+}
+
 /// In debug builds the main job is slow and covered by the small files above.
 #[cfg(not(debug_assertions))]
 #[test]
