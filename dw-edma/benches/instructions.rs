@@ -90,13 +90,17 @@ fn main() {
         }
     }
     let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("gungraun");
+    // With a filter some of the numbers would be those of an earlier run.
+    let filtered = arguments.iter().any(|a| !a.as_encoded_bytes().starts_with(b"-"));
     let itself = std::env::current_exe().unwrap();
     let status =
         Command::new(itself).args(arguments).env(HOME, &home).env("GUNGRAUN_SAVE_SUMMARY", "json").status();
     if !status.unwrap().success() {
         std::process::exit(1);
     }
-    print_per_segment(&home);
+    if !filtered {
+        print_per_segment(&home);
+    }
 }
 
 /// Where gungraun keeps its results.

@@ -181,14 +181,13 @@ impl Translation {
             return Ok(address);
         }
         let a = address.value();
-        for w in self.windows.iter().flatten() {
-            if let Some(offset) = a.checked_sub(w.from)
-                && offset < w.size
-                && len <= w.size - offset
-                && let Some(to) = w.to.checked_add(offset)
-            {
-                return Ok(EngineAddr::new(to));
-            }
+        let through = |w: &TranslationWindow| {
+            let offset = a.checked_sub(w.from)?;
+            let inside = offset < w.size && len <= w.size - offset;
+            if inside { w.to.checked_add(offset) } else { None }
+        };
+        if let Some(to) = self.windows.iter().flatten().find_map(through) {
+            return Ok(EngineAddr::new(to));
         }
         Err(Error::Untranslated { address: a, len })
     }

@@ -189,9 +189,8 @@ impl<M: Mmio + Clone, K: RawLock> Engine<'_, M, K> {
     /// Forgets what a native channel at rest has latched since it was last asked: a line that is up
     /// already could not tell of anything new.
     pub(crate) fn forget_status(&self) {
-        if let ChannelRegs::Hdma(channel) = self.regs
-            && self.shared.interrupts() == Interrupts::Local
-        {
+        let ChannelRegs::Hdma(channel) = self.regs else { return };
+        if self.shared.interrupts() == Interrupts::Local {
             reg!(*channel, hdma::Channel, int_clear).write(
                 hdma::INT_CLEAR::STOP::SET + hdma::INT_CLEAR::WATERMARK::SET + hdma::INT_CLEAR::ABORT::SET,
             );

@@ -11,7 +11,7 @@ fn one_transfer(format: Format) {
     for local in [false, true] {
         let rig = if local { Rig::local } else { Rig::remote };
         let mut rig = rig(format, 1, 0, Irqs::One);
-        let mut ch = Box::new(rig.owned(ChannelId::write(0)));
+        let mut ch = Box::new(Owned::new(rig.open_with(ChannelId::write(0), 192, 4, 8)));
         transfer(&mut rig, &mut ch, &pattern(3, 45), 3);
         assert_clean(&rig);
     }

@@ -150,7 +150,9 @@ impl Rig {
             *irq = tombolo_sim::dw_edma::LocalIrq::Vectors(1);
         }
         let fabric = Fabric::new(seed);
-        let machine = fabric.machine(MachineConfig::default()).unwrap();
+        // Miri really clears it.
+        let ram_size = if cfg!(miri) { 1 << 18 } else { 64 << 20 };
+        let machine = fabric.machine(MachineConfig { ram_size, ..Default::default() }).unwrap();
         let model = DwEdma::new(params);
         let (handle, params) = (model.handle(), model.params().clone());
         let function = machine.attach(Box::new(model)).unwrap();

@@ -133,7 +133,7 @@ fn build(values: &[u32], writable: &[u32], decent: bool) -> FakeConfigSpace {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 4 } else { 128 }))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn any_content_ends(
