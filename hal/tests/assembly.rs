@@ -91,7 +91,7 @@ fn instruction(line: &str) -> Option<String> {
 }
 
 /// Labels are numbered over the whole file; number them by their first use in the function.
-fn number_labels(body: &mut Vec<String>) {
+fn number_labels(body: &mut [String]) {
     let mut seen: Vec<String> = Vec::new();
     for line in body.iter_mut() {
         let Some(start) = line.find(".L") else { continue };
