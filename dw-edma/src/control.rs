@@ -242,6 +242,9 @@ impl<S: SharedRef> Controller<S> {
     /// Programs the engine again after the device was reset, or came back. What channels had with
     /// the engine ends as aborted, what was queued goes on.
     ///
+    /// Say [`suspend`](Self::suspend) before a reset that is planned, and this before channels are used
+    /// after one that was not: between the two an engine has lost the addresses of its messages.
+    ///
     /// # Errors
     /// [`Error`] if the device does not answer or its messages cannot be given to it.
     pub fn after_reset(&mut self, irq: &impl IrqSource) -> Result<(), Error> {

@@ -172,6 +172,72 @@ fn what_is_queued_survives_suspend_and_loss_of_power() {
 }
 
 #[test]
+fn a_paused_cyclic_transfer_goes_on_after_suspend_where_it_was() {
+    use tombolo_hal::dmaengine::{Event, OwnedTransfers, PrepFlags};
+    for (format, location) in everywhere() {
+        let mut rig = rig(format, location, Irqs::One);
+        let id = one_of_each()[1];
+        let mut ch: OwnedTransfers<_, _, Vec<u8>, 4, 4> = OwnedTransfers::new(rig.open(id));
+        let direction = rig.direction(id);
+        let buffer = rig.prepare(vec![1; 640], direction);
+        ch.configure(&rig.config(id, 0)).unwrap();
+        ch.submit_cyclic(buffer, 128, direction, PrepFlags::INTERRUPT).unwrap();
+        ch.issue_pending();
+        let mut seen = 0;
+        let mut periods = |ch: &mut OwnedTransfers<Chan, _, Vec<u8>, 4, 4>, rig: &Rig| {
+            for _ in 0..40 {
+                rig.fabric.advance(5_000);
+                // Each look costs time in which another period ends, so not until there is none.
+                if let Some(done) = ch.pop_finished() {
+                    assert_eq!(
+                        done.completion.event,
+                        Event::Period { index: seen % 5 },
+                        "{format} {location:?}"
+                    );
+                    seen += 1;
+                }
+            }
+            seen
+        };
+        let before = periods(&mut ch, &rig);
+        ch.pause().unwrap();
+        let paused = periods(&mut ch, &rig);
+        rig.control.suspend().unwrap();
+        rig.function.reset_and_restore();
+        rig.control.resume(&rig.irq).unwrap();
+        ch.resume().unwrap();
+        let after = periods(&mut ch, &rig);
+        assert!(before > 0 && after > paused + 5, "{format} {location:?}: {before} {paused} {after}");
+    }
+}
+
+#[test]
+fn a_transfer_that_a_reset_and_a_terminate_end_is_told_of_once_with_its_buffers() {
+    for (format, location) in everywhere() {
+        let mut rig = rig(format, location, Irqs::One);
+        for id in one_of_each() {
+            let mut ch = open_slots(&mut rig, id, 30);
+            start(&rig, &mut ch, Plan::segments(16, 4096));
+            rig.fabric.advance(2_000);
+            rig.function.reset_and_restore();
+            rig.control.after_reset(&rig.irq).unwrap();
+            ch.terminate_all().unwrap();
+            let mut told = 0;
+            while let Some(buffers) = ch.pop_terminated() {
+                assert!(!buffers.is_empty());
+                told += 1;
+            }
+            while let Some(done) = ch.pop_finished() {
+                assert!(!done.buffers.is_empty(), "{format} {location:?}");
+                told += 1;
+            }
+            assert_eq!(told, 1, "{format} {location:?}");
+            run(&rig, &mut ch, Plan::segments(4, 64));
+        }
+    }
+}
+
+#[test]
 fn after_a_reset_what_the_engine_had_is_aborted_and_what_it_had_not_goes_on() {
     for (format, location) in everywhere() {
         for irqs in [Irqs::One, Irqs::Polling] {

@@ -82,7 +82,14 @@ fn dma(args: &DmaArgs) -> Result<bool, Usage> {
 /// Prints to standard output. Nobody may be listening any more (`tombolo | head`), which is no error.
 pub(crate) fn emit(text: &str) {
     let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            // A result that nobody can read must not look like a good one.
+            eprintln!("error: cannot write the result: {error}");
+            std::process::exit(1);
+        }
+        _ => {}
+    }
 }
 
 fn start_logging(verbose: u8) {

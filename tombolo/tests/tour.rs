@@ -63,6 +63,17 @@ fn a_file_that_cannot_be_moved_is_refused() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_result_that_cannot_be_written_is_no_success() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let status = std::process::Command::new(env!("CARGO_BIN_EXE_tombolo"))
+        .args(["dma", "--size", "64", "--iterations", "1", "--json"])
+        .stdout(full)
+        .status();
+    assert_eq!(status.unwrap().code(), Some(1));
+}
+
 #[cfg(unix)]
 #[test]
 fn an_endless_file_is_refused_after_the_most_that_is_moved() {

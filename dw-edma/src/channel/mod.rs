@@ -69,6 +69,16 @@ pub struct Desc {
     period_bytes: u32,
 }
 
+impl Desc {
+    /// Whether the engine has a part of it that is not known to be moved.
+    fn is_with_engine(&self) -> bool {
+        match self.kind {
+            Kind::Cyclic => self.fed != 0,
+            Kind::List | Kind::NonList => self.fed != self.retired,
+        }
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]

@@ -214,7 +214,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     pub(super) fn fail_begun(&mut self, result: TxResult) {
         while let Some(index) = self.issued.front() {
             let Some(slot) = self.pool.get(index) else { return };
-            if !slot.data.begun {
+            if !slot.data.is_with_engine() {
                 return;
             }
             let moved = slot.data.moved;
@@ -240,8 +240,8 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         self.restart_ring();
     }
 
-    /// Forgets the ring: the engine has stopped, and is programmed again before it starts. What is
-    /// issued and was not begun is fed from its first segment.
+    /// Forgets the ring: the engine has stopped, and is programmed again before it starts. What it had
+    /// is fed again from its first segment.
     pub(super) fn restart_ring(&mut self) {
         self.ring = Ring::START;
         self.single = None;
@@ -252,7 +252,10 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         while let Some(index) = self.pool.pop(&mut self.issued) {
             if let Some(slot) = self.pool.get_mut(index) {
                 let data = &mut slot.data;
-                (data.begun, data.fed, data.retired, data.moved) = (false, 0, 0, 0);
+                // One that was begun and of which the engine has nothing now goes on where it was.
+                if data.is_with_engine() {
+                    (data.begun, data.fed, data.retired, data.moved) = (false, 0, 0, 0);
+                }
             }
             self.pool.push(&mut unfed, index);
         }

@@ -282,12 +282,19 @@ impl<C: DmaChannel, B: DmaBackend, M: DmaMemory, const N: usize, const S: usize>
 
     /// The next thing that happened, with the buffers of what is finished.
     pub fn pop_finished(&mut self) -> Option<Finished<B, M, S>> {
-        let completion = self.channel.pop_completed()?;
-        let buffers = match completion.event {
-            Event::Period { .. } => ArrayVec::new(),
-            Event::Finished => self.take(|p| p.cookie == completion.cookie).unwrap_or_default(),
-        };
-        Some(Finished { completion, buffers })
+        loop {
+            let completion = self.channel.pop_completed()?;
+            let buffers = match completion.event {
+                Event::Period { .. } => ArrayVec::new(),
+                Event::Finished => match self.take(|p| p.cookie == completion.cookie) {
+                    Some(buffers) => buffers,
+                    // It was given back as terminated: each transfer is told of once. At most as many
+                    // rounds as the channel has completions.
+                    None => continue,
+                },
+            };
+            return Some(Finished { completion, buffers });
+        }
     }
 
     /// Waits for the next thing to happen, `limit_us` at most. Looks at the hardware itself in
