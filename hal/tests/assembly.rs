@@ -73,7 +73,7 @@ fn functions(listing: &str) -> Functions {
             all.insert(name, body);
         }
     }
-    all.values_mut().for_each(number_labels);
+    all.values_mut().for_each(|body| number_labels(body));
     all
 }
 
