@@ -136,7 +136,15 @@ impl Mmio for NoList {
 impl ListMemory<NoList> {
     /// No list: only transfers in non-linked-list mode are possible (HDMA native).
     pub const fn none() -> Self {
-        Self { io: NoList, address: EngineAddr::new(0), slots: 0 }
+        Self::absent(NoList)
+    }
+}
+
+impl<L> ListMemory<L> {
+    /// A channel without a list whose type says what its list would have been, so that engines with
+    /// and without list memory can share one channel type. `io` is never used.
+    pub const fn absent(io: L) -> Self {
+        Self { io, address: EngineAddr::new(0), slots: 0 }
     }
 }
 

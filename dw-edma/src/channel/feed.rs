@@ -73,7 +73,7 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     /// Writes elements of one transfer while there is room. Returns whether the engine has all of it
     /// now.
     fn feed_list(&mut self, index: u32, last: &mut Option<Unpublished>) -> bool {
-        let slots = self.list.slots();
+        let (slots, telling) = (self.list.slots(), telling(self.shared().interrupts()));
         let mut ring = self.ring;
         let Some(slot) = self.pool.get(index) else { return true };
         let (mut desc, count, first) = (slot.data, slot.segments(), slot.first_segment());
@@ -92,9 +92,11 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
             return false;
         }
         let amount = due.min(room);
-        for _ in 0..amount {
+        if amount != 0 {
+            self.publish(last.take(), telling);
+        }
+        for left in (0..amount).rev() {
             let Some((segment, next)) = self.pool.segment(desc.feed_at) else { break };
-            self.publish(last.take());
             if ring.head + 1 == slots {
                 // The engine goes on to the link by itself once it has the element before it.
                 self.list.write_link(ring.cycle);
@@ -103,7 +105,12 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
             desc.fed += 1;
             let ends = !cyclic && desc.fed == count;
             let tell = wants_interrupt(&desc, ring.head, slots, ends, count);
-            *last = Some(Unpublished { slot: ring.head, cycle: ring.cycle, tell });
+            let element = Some(Unpublished { slot: ring.head, cycle: ring.cycle, tell });
+            if left == 0 {
+                *last = element;
+            } else {
+                self.publish(element, telling);
+            }
             desc.feed_at = if cyclic && next == u32::MAX { first } else { next };
             ring.outstanding += 1;
             ring.advance_head(slots);
@@ -120,9 +127,10 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
 
     /// Gives an element to the engine.
     #[inline(always)]
-    fn publish(&self, element: Option<Unpublished>) {
+    fn publish(&self, element: Option<Unpublished>, telling: ElementControl) {
         if let Some(e) = element {
-            self.list.write_control(e.slot, control(e.cycle, e.tell, self.shared().interrupts()));
+            let interrupts = if e.tell { telling } else { ElementControl::new() };
+            self.list.write_control(e.slot, interrupts.with_cycle(e.cycle));
         }
     }
 
@@ -131,7 +139,8 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
     /// and ignores the doorbell, and the interrupt is what makes us ring again.
     fn publish_last(&mut self, last: Option<Unpublished>) -> bool {
         let Some(last) = last else { return false };
-        self.publish(Some(Unpublished { tell: true, ..last }));
+        let telling = telling(self.shared().interrupts());
+        self.publish(Some(Unpublished { tell: true, ..last }), telling);
         self.list.flush_before_doorbell();
         self.ring_doorbell();
         true
@@ -249,12 +258,11 @@ fn wants_interrupt(desc: &Desc, slot: u32, slots: u32, ends: bool, count: u32) -
     desc.kind == Kind::Cyclic || (ends && desc.interrupt) || refill
 }
 
-/// An element's control word. Messages need the local bit too: status latches by it.
+/// What the control word of an element that asks for an interrupt has besides the cycle bit. Messages
+/// need the local bit too: status latches by it.
 #[inline(always)]
-fn control(cycle: bool, tell: bool, interrupts: Interrupts) -> ElementControl {
-    let tell = tell && interrupts != Interrupts::Polling;
+fn telling(interrupts: Interrupts) -> ElementControl {
     ElementControl::new()
-        .with_cycle(cycle)
-        .with_local_interrupt(tell)
-        .with_remote_interrupt(tell && interrupts == Interrupts::Remote)
+        .with_local_interrupt(interrupts != Interrupts::Polling)
+        .with_remote_interrupt(interrupts == Interrupts::Remote)
 }

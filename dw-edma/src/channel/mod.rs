@@ -229,6 +229,16 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         self.paused
     }
 
+    /// Moves the descriptors into other memory with at least as much room, and gives the old memory
+    /// back: for a platform that lends more when [`Error::NoSpace`] says that there is too little. It
+    /// copies all of it. Handles and cookies stay valid.
+    ///
+    /// # Errors
+    /// The new memory, unused, if it has room for fewer descriptors or segments.
+    pub fn move_pool(&mut self, memory: P) -> Result<P, P> {
+        self.pool.move_to(memory)
+    }
+
     /// Gives up a channel that will not come to rest. Its list memory and whatever its transfers use
     /// must never be used again: the list goes to quarantine here, if it is memory that can.
     pub fn abandon(self) {

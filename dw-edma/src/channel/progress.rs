@@ -107,30 +107,37 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
         if consumed == 0 { self.look_at_stalled() } else { Ok(()) }
     }
 
-    /// Nothing moved since the last look: does the engine run at all?
-    fn look_at_stalled(&mut self) -> Result<(), Error> {
+    /// Whether the engine has come to rest. If it has halted or is gone, its transfers end here.
+    fn is_resting(&mut self) -> Result<bool, Error> {
         match self.engine().activity() {
-            Activity::Running => Ok(()),
+            Activity::Running => Ok(false),
+            Activity::Resting => Ok(true),
             Activity::Gone => {
                 self.fail_gone();
                 Err(Error::DeviceGone)
             }
             Activity::Halted => {
                 let events = self.cause_of_halt();
-                self.recover(events)
-            }
-            Activity::Resting => {
-                // It may have come to its end between the two looks.
-                match self.advance() {
-                    Ok(_) if self.ring.outstanding != 0 => self.ring_again(),
-                    Ok(_) => {
-                        self.feed();
-                    }
-                    Err(error) => return self.on_violation(error),
-                }
-                Ok(())
+                self.recover(events)?;
+                Ok(false)
             }
         }
+    }
+
+    /// Nothing moved since the last look: does the engine run at all?
+    fn look_at_stalled(&mut self) -> Result<(), Error> {
+        if !self.is_resting()? {
+            return Ok(());
+        }
+        // It may have come to its end between the two looks.
+        match self.advance() {
+            Ok(_) if self.ring.outstanding != 0 => self.ring_again(),
+            Ok(_) => {
+                self.feed();
+            }
+            Err(error) => return self.on_violation(error),
+        }
+        Ok(())
     }
 
     /// Why the engine has halted: as it says, or as an interrupt meanwhile has read from it.
@@ -243,29 +250,19 @@ impl<S: SharedRef, L: Mmio, P: ChannelMemory> Channel<S, L, P> {
 
     /// A transfer from registers: has it ended?
     fn progress_single(&mut self, events: u32) -> Result<(), Error> {
-        match self.engine().activity() {
-            Activity::Running => Ok(()),
-            Activity::Gone => {
-                self.fail_gone();
-                Err(Error::DeviceGone)
-            }
-            Activity::Halted => {
-                let events = self.cause_of_halt();
-                self.recover(events)
-            }
-            Activity::Resting => {
-                let residue = self.engine().single_residue();
-                let untouched = self.single.is_some_and(|burst| burst.size == residue);
-                if untouched && events & event::DONE == 0 {
-                    // It has not begun yet; only an engine that says so has ended without moving a byte.
-                    return Ok(());
-                }
-                self.resting = true;
-                self.finish_single(residue);
-                self.feed();
-                Ok(())
-            }
+        if !self.is_resting()? {
+            return Ok(());
         }
+        let residue = self.engine().single_residue();
+        let untouched = self.single.is_some_and(|burst| burst.size == residue);
+        if untouched && events & event::DONE == 0 {
+            // It has not begun yet; only an engine that says so has ended without moving a byte.
+            return Ok(());
+        }
+        self.resting = true;
+        self.finish_single(residue);
+        self.feed();
+        Ok(())
     }
 
     /// The segment in the registers has ended, with `residue` bytes not moved.

@@ -105,9 +105,9 @@ impl<B: DmaBackend> Coherent<B> {
 
     #[inline(always)]
     fn at(&self, offset: usize, width: usize) -> Option<NonNull<u8>> {
-        let inside =
-            offset & (width - 1) == 0 && offset < self.region.size && self.region.size - offset >= width;
-        // SAFETY: `offset` lies inside the region.
+        // An aligned offset below the last whole word's end has room for a word.
+        let inside = offset & (width - 1) == 0 && offset < self.region.size & !(width - 1);
+        // SAFETY: `width` bytes at `offset` lie inside the region.
         inside.then(|| unsafe { self.region.cpu.add(offset) })
     }
 }

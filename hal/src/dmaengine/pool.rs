@@ -228,6 +228,36 @@ impl<D: Copy + Default, G: Copy + Default, P: PoolMemory<D, G>> DescriptorPool<D
         })
     }
 
+    /// Moves everything into other memory with at least as much room, and gives the old memory back.
+    /// Handles and cookies stay valid. This copies all of it, so make the memory much larger each time.
+    ///
+    /// # Errors
+    /// The new memory, unused, if it has room for fewer of either, or for more descriptors than a
+    /// handle can name.
+    pub fn move_to(&mut self, mut memory: P) -> Result<P, P> {
+        let (old_slots, old_segments) = self.memory.slots();
+        let (nd, ns) = (old_slots.len(), old_segments.len());
+        let (slots, segments) = memory.slots_mut();
+        let fits = slots.len() <= MAX_DESCRIPTORS && segments.len() < NONE as usize;
+        if slots.len() < nd || segments.len() < ns || !fits {
+            return Err(memory);
+        }
+        let added = (segments.len() - ns) as u32;
+        slots[..nd].copy_from_slice(old_slots);
+        segments[..ns].copy_from_slice(old_segments);
+        // What is new goes in front of what is free.
+        for (i, slot) in slots.iter_mut().enumerate().skip(nd).rev() {
+            *slot = DescriptorSlot { next: self.free, ..DescriptorSlot::default() };
+            self.free = i as u32;
+        }
+        for (i, slot) in segments.iter_mut().enumerate().skip(ns).rev() {
+            *slot = SegmentSlot { next: self.free_segments, ..SegmentSlot::default() };
+            self.free_segments = i as u32;
+        }
+        self.free_segment_count += added;
+        Ok(core::mem::replace(&mut self.memory, memory))
+    }
+
     /// How many segments there are in all.
     pub fn segment_capacity(&self) -> usize {
         self.memory.slots().1.len()
@@ -444,7 +474,7 @@ mod tests {
         DescriptorPool::new(ArrayPool::default()).unwrap()
     }
 
-    fn segments(p: &Pool, index: u32) -> Vec<u32> {
+    fn segments<P: PoolMemory<u8, u32>>(p: &DescriptorPool<u8, u32, P>, index: u32) -> Vec<u32> {
         let slot = p.get(index).unwrap();
         let mut at = slot.first_segment();
         let mut all = Vec::new();
@@ -505,6 +535,31 @@ mod tests {
         }
         assert_eq!(p.prepare(0, 1, [1].into_iter()).unwrap_err().what, "descriptors");
         assert_eq!(p.free_segments(), 2);
+    }
+
+    #[test]
+    fn a_move_to_larger_memory_keeps_what_there_is_and_adds_room() {
+        let mut p = DescriptorPool::<u8, u32, _>::new(HeapPool::new(2, 3)).unwrap();
+        let mut q = Queue::default();
+        let a = p.prepare(1, 2, [10, 11].into_iter()).unwrap();
+        let cookie = p.submit(a, &mut q).unwrap();
+        let b = p.prepare(2, 1, [20].into_iter()).unwrap();
+        assert!(p.prepare(3, 1, [30].into_iter()).is_err());
+        assert!(p.move_to(HeapPool::new(1, 9)).is_err());
+        let old = p.move_to(HeapPool::new(4, 6)).unwrap();
+        assert_eq!((old.slots().0.len(), old.slots().1.len()), (2, 3));
+        assert_eq!((p.segment_capacity(), p.free_segments()), (6, 3));
+        assert_eq!(p.find(cookie).map(|(_, slot)| slot.data), Some(1));
+        let c = p.prepare(3, 3, [30, 31, 32].into_iter()).unwrap();
+        let cookies: Vec<u32> = [b, c].map(|d| p.submit(d, &mut q).unwrap().get()).into();
+        assert_eq!(cookies, [2, 3]);
+        let order: Vec<_> = core::iter::from_fn(|| p.pop(&mut q)).collect();
+        assert_eq!(order.iter().map(|i| p.get(*i).unwrap().data).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!(segments(&p, order[2]), [30, 31, 32]);
+        order.into_iter().for_each(|i| p.release(i));
+        assert_eq!(p.free_segments(), 6);
+        let all: Vec<_> = (0..4).map(|i| p.prepare(0, 1, [i].into_iter()).unwrap()).collect();
+        assert!(all.len() == 4 && p.prepare(0, 1, [9].into_iter()).is_err());
     }
 
     #[test]

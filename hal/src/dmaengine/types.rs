@@ -23,11 +23,19 @@ impl core::fmt::Display for Direction {
 }
 
 /// One contiguous piece of memory as the device reaches it.
+///
+/// In memory it is the address and then the length, 64 bits each, so that an adapter can take a list
+/// of such pairs as it is. The promise of [`from_raw`](Self::from_raw) is then one about each pair.
+#[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SgEntry {
     address: DmaAddr,
     len: u64,
 }
+
+static_assertions::const_assert_eq!(size_of::<SgEntry>(), 16);
+static_assertions::const_assert_eq!(core::mem::offset_of!(SgEntry, address), 0);
+static_assertions::const_assert_eq!(core::mem::offset_of!(SgEntry, len), 8);
 
 impl SgEntry {
     /// The piece of `len` bytes at `address`.
@@ -203,6 +211,19 @@ pub struct Descriptor {
     pub(super) pool: u32,
 }
 
+impl Descriptor {
+    /// The handle as a number, for an adapter that keeps it outside of Rust.
+    pub const fn into_raw(self) -> u64 {
+        self.index as u64 | (self.generation as u64) << 16 | (self.pool as u64) << 32
+    }
+
+    /// The handle that was this number. One that was used already, or never existed, is refused where
+    /// it is used.
+    pub const fn from_raw(raw: u64) -> Self {
+        Self { index: raw as u16, generation: (raw >> 16) as u16, pool: (raw >> 32) as u32 }
+    }
+}
+
 /// The ticket of a submitted transfer: a number that grows with each submission of a channel and
 /// wraps, and which channel it was, so that cookies of two channels are never equal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -218,6 +239,16 @@ impl Cookie {
     /// The number, from 1 to [`MAX`](Self::MAX).
     pub const fn get(self) -> u32 {
         self.number.get()
+    }
+
+    /// Number and channel as one number, never 0, for an adapter that keeps it outside of Rust.
+    pub const fn into_raw(self) -> u64 {
+        self.number.get() as u64 | (self.pool as u64) << 32
+    }
+
+    /// The cookie that was this number, or `None` if none ever is.
+    pub fn from_raw(raw: u64) -> Option<Self> {
+        Some(Self { number: NonZeroU32::new(raw as u32)?, pool: (raw >> 32) as u32 })
     }
 }
 
@@ -344,5 +375,19 @@ mod tests {
         assert_eq!(w.entry(0xf0, 0x10).unwrap().address(), DmaAddr::new(0x10f0));
         assert_eq!(w.entry(0xf0, 0x11), None);
         assert_eq!(w.entry(u64::MAX, 2), None);
+    }
+
+    #[test]
+    fn handles_survive_being_numbers() {
+        let number = NonZeroU32::new(Cookie::MAX).unwrap();
+        let cookie = Cookie { number, pool: 0x8000_0001 };
+        assert_eq!(cookie.into_raw(), 0x8000_0001_7fff_ffff);
+        assert_eq!(Cookie::from_raw(cookie.into_raw()), Some(cookie));
+        assert_eq!(Cookie::from_raw(0x1_0000_0000), None);
+        let raw = Descriptor { index: 0xfffe, generation: 0x8001, pool: 0xc000_0002 }.into_raw();
+        assert_eq!(
+            Descriptor::from_raw(raw),
+            Descriptor { index: 0xfffe, generation: 0x8001, pool: 0xc000_0002 }
+        );
     }
 }
