@@ -81,6 +81,17 @@ pub trait Bus {
     /// nothing back, so a model uses it for its error status only where hardware would know.
     fn dma_write(&mut self, addr: u64, data: &[u8]) -> Result<(), DmaFault>;
 
+    /// An interrupt message that the model itself composed from address and data that the host
+    /// programmed, as engines do that write their own interrupts. On the link it is a posted write of
+    /// four bytes like any other; whoever cannot tell by the address what the host takes for a message
+    /// (an adapter: the interrupt controller belongs to the virtual machine) tells it by this call.
+    ///
+    /// # Errors
+    /// As [`Bus::dma_write`].
+    fn message_write(&mut self, addr: u64, data: u32) -> Result<(), DmaFault> {
+        self.dma_write(addr, &data.to_le_bytes())
+    }
+
     /// Sends the interrupt `vector` of the function's MSI-X or MSI capability, whichever is enabled.
     /// Masked vectors are remembered as pending. Without either, nothing happens.
     fn raise(&mut self, vector: u16);

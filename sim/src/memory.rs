@@ -11,15 +11,16 @@
 //! Words are little-endian, as PCIe carries them.
 #![allow(unsafe_code)]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+mod allocation;
 mod backend;
 mod region;
 #[cfg(test)]
 mod tests;
 
+use allocation::Allocation;
 use region::Region;
 
 /// Alignment of every [`SharedMemory`], in bytes.
@@ -49,24 +50,6 @@ pub enum MemoryError {
     },
 }
 
-struct Allocation {
-    region: Region,
-    raw: NonNull<u8>,
-    layout: Layout,
-}
-
-// SAFETY: the allocation belongs to this value alone, and all accesses to it are atomic.
-unsafe impl Send for Allocation {}
-// SAFETY: as above.
-unsafe impl Sync for Allocation {}
-
-impl Drop for Allocation {
-    fn drop(&mut self) {
-        // SAFETY: `raw` came from `alloc_zeroed` with this layout and is released once.
-        unsafe { dealloc(self.raw.as_ptr(), self.layout) };
-    }
-}
-
 /// Zeroed, page-aligned memory behind a cloneable handle: a machine's RAM, the memory of a BAR.
 ///
 /// # Examples
@@ -87,23 +70,21 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Allocates `len` zeroed bytes. The host gives pages only as they are touched.
+    /// Allocates `len` zeroed bytes. The host gives pages only as they are touched. On Linux the
+    /// memory is an anonymous file's, see [`SharedMemory::as_fd`].
     ///
     /// # Panics
     /// If `len` is within a page of `isize::MAX`; a length is the caller's configuration.
     pub fn new(len: usize) -> Self {
-        // Over-allocation instead of a page-aligned layout: the allocator then takes fresh zero
-        // pages from the system rather than clearing all of them.
-        let extent = len.checked_next_multiple_of(region::WORD).expect("memory size overflows");
-        let padded = extent.checked_add(PAGE_SIZE).expect("memory size overflows");
-        let layout = Layout::from_size_align(padded, 16).expect("memory size overflows");
-        // SAFETY: the layout has a size of at least a page.
-        let Some(raw) = NonNull::new(unsafe { alloc_zeroed(layout) }) else { handle_alloc_error(layout) };
-        let pad = raw.addr().get().wrapping_neg() & (PAGE_SIZE - 1);
-        // SAFETY: `pad < PAGE_SIZE`, so `pad + extent` bytes lie inside the allocation.
-        let base = unsafe { raw.add(pad) };
-        let region = Region { base, len, extent };
-        Self { allocation: Arc::new(Allocation { region, raw, layout }) }
+        Self { allocation: Arc::new(Allocation::new(len)) }
+    }
+
+    /// The file behind the memory, so that another process can map it: byte 0 of the memory is byte 0
+    /// of the file, which is whole pages long and cannot shrink. `None` where the memory is not a
+    /// file's: on systems other than Linux, or if the system gave no file.
+    #[cfg(target_os = "linux")]
+    pub fn as_fd(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        self.allocation.file()
     }
 
     /// The size in bytes.

@@ -6,10 +6,15 @@ use clap::{ArgAction, Args, Parser, Subcommand, ValueEnum};
 use dw_edma::{Format, Location};
 
 use crate::Usage;
+use crate::device::{DeviceArg, Found};
 use crate::fault::Fault;
 use crate::job::{Irq, Job, Mode};
 
-/// Runs Tombolo's portable PCIe drivers on simulated machines: no hardware, no privileges.
+/// Channels of each kind, unless asked for others.
+const DEFAULT_CHANNELS: u16 = 2;
+
+/// Runs Tombolo's portable PCIe drivers: on simulated machines, without hardware
+/// and privileges, or on a real device through VFIO.
 ///
 /// Without a command: the tour. It moves a file's bytes through write and read
 /// channels of a simulated DesignWare eDMA, in all four register formats, and
@@ -21,7 +26,7 @@ pub struct Cli {
     /// What to do instead of the tour.
     #[command(subcommand)]
     pub command: Option<Command>,
-    /// File whose bytes the tour moves, up to 256 MiB [default: 8 MiB generated]
+    /// File for the tour to move, up to 256 MiB [default: 8 MiB generated]
     #[arg(long, value_name = "FILE")]
     pub input: Option<PathBuf>,
     /// Tell more on standard error; twice for details
@@ -32,8 +37,35 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Test a simulated DesignWare eDMA or HDMA in the manner of Linux's dmatest
+    /// Test a DesignWare eDMA or HDMA, simulated or real, as dmatest does
     Dma(DmaArgs),
+    /// Serve simulated devices to virtual machines, over vfio-user
+    #[cfg(target_os = "linux")]
+    Serve(crate::serve::ServeArgs),
+    /// List PCI functions with driver and IOMMU group, and which it knows
+    #[cfg(target_os = "linux")]
+    List {
+        /// Print one JSON array
+        #[arg(long)]
+        json: bool,
+    },
+    /// Bind a PCI function to vfio-pci, for --device vfio:ADDRESS
+    #[cfg(target_os = "linux")]
+    Bind(FunctionArgs),
+    /// Give a PCI function from vfio-pci back to the kernel's driver
+    #[cfg(target_os = "linux")]
+    Unbind(FunctionArgs),
+}
+
+/// Arguments of `tombolo bind` and `tombolo unbind`.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Args)]
+pub struct FunctionArgs {
+    /// The function, such as 0000:01:00.0
+    pub address: tombolo_vfio::PciAddress,
+    /// Take it away even from a driver or process that is using it
+    #[arg(long)]
+    pub force: bool,
 }
 
 /// Arguments of `tombolo dma`.
@@ -42,15 +74,18 @@ pub enum Command {
     Without --verify only what the engine reports is known.\n\
     The same arguments give the same result.")]
 pub struct DmaArgs {
-    /// The engine's register map
-    #[arg(long, value_enum, default_value_t = FormatArg::Unroll)]
-    pub format: FormatArg,
+    /// sim, vfio:0000:01:00.0 (see bind), or vfio-user:PATH (see serve)
+    #[arg(long, value_name = "DEVICE", default_value = "sim")]
+    pub device: DeviceArg,
+    /// The engine's register map [default: unroll; what the device says]
+    #[arg(long, value_enum)]
+    pub format: Option<FormatArg>,
     /// How transfers are carried out
     #[arg(long, value_enum, default_value_t = Mode::Ll)]
     pub mode: Mode,
-    /// N write and N read channels: 1 to 8, with hdma-native 1 to 64
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub channels: u16,
+    /// N write and N read channels: 1 to 8, hdma-native 1 to 64 [default: 2]
+    #[arg(long, value_name = "N")]
+    pub channels: Option<u16>,
     /// Bytes of a transfer or a cyclic buffer, such as 4096, 64K or 8M
     #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = parse_size)]
     pub size: u64,
@@ -78,27 +113,36 @@ pub struct DmaArgs {
     /// Elements of each channel's list (2 to 4096); longer transfers are cut
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub list_elements: usize,
-    /// Silence that ends a channel, in simulated ms [default: 1000 or more]
+    /// Silence that ends a channel, in ms of its time [default: 1000 or more]
     #[arg(long, value_name = "MS")]
     pub timeout: Option<u64>,
+    /// Where the engine finds the memory behind BAR 2, if unknown otherwise
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pub device_memory: Option<u64>,
     /// Print one JSON object and nothing else on standard output
     #[arg(long)]
     pub json: bool,
 }
 
 impl DmaArgs {
-    /// The job that the arguments describe.
+    /// The job that the arguments describe, on a simulated device or the one that was opened.
     ///
     /// # Errors
     /// [`Usage`] if there is no such job.
-    pub fn job(&self) -> Result<Job, Usage> {
+    pub fn job(&self, device: Option<Found>) -> Result<Job, Usage> {
+        if device.is_none() && self.device_memory.is_some() {
+            return Err(Usage("--device-memory: a simulated device says itself where its memory is".into()));
+        }
+        let found = |of: fn(&Found) -> u16| device.as_ref().map_or(u16::MAX, of);
+        let channels = DEFAULT_CHANNELS.min(found(|device| device.channels));
+        let format = device.as_ref().map_or(Format::Unroll, |device| device.format);
         let sg = self.sg.unwrap_or(if self.mode == Mode::Cyclic { 8 } else { 1 });
         Job {
-            format: self.format.into(),
+            format: self.format.map_or(format, Format::from),
             mode: self.mode,
             location: self.location.into(),
             irq: self.irq,
-            channels: self.channels,
+            channels: self.channels.unwrap_or(channels),
             size: self.size,
             sg,
             iterations: self.iterations,
@@ -107,6 +151,8 @@ impl DmaArgs {
             fault: self.fault,
             list_elements: self.list_elements,
             timeout_ms: self.timeout,
+            device_memory: self.device_memory,
+            device,
         }
         .checked()
     }
@@ -154,6 +200,18 @@ impl From<LocationArg> for Location {
     }
 }
 
+/// Reads `0x5000000000`, or a decimal number.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_address(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "expected an address such as 0x5000000000".to_owned())
+}
+
 /// Reads `4096`, `64K`, `8M` or `1G`; the units are powers of 1024.
 ///
 /// # Errors
@@ -194,12 +252,57 @@ mod tests {
         }
     }
 
+    fn found() -> Found {
+        Found {
+            name: "vfio:x".into(),
+            format: Format::HdmaNative,
+            channels: 1,
+            memory_bytes: 8 << 20,
+            knows_memory: true,
+        }
+    }
+
+    fn job(args: &[&str], found: Found) -> Result<Job, String> {
+        let cli = Cli::parse_from(["tombolo", "dma"].iter().chain(args));
+        let Some(Command::Dma(args)) = cli.command else { panic!("no command") };
+        args.job(Some(found)).map_err(|usage| usage.0)
+    }
+
+    #[test]
+    fn an_opened_device_says_format_and_channels_and_how_much_is_in_flight() {
+        let some = job(&[], found()).unwrap();
+        assert_eq!((some.format, some.channels), (Format::HdmaNative, 1));
+        // Of eight transfers of a channel so many as fit into the memory, with guards and lists.
+        let spec = some.spec();
+        assert!(spec.data_bytes <= 8 << 20 && spec.data_bytes > 4 << 20, "{}", spec.data_bytes);
+        assert_eq!(job(&["--format", "hdma-native"], found()), Ok(some));
+    }
+
+    #[test]
+    fn what_an_opened_device_cannot_do_is_refused() {
+        let silent = Found { knows_memory: false, ..found() };
+        for (args, device, says) in [
+            (vec!["--format", "legacy"], found(), "vfio:x is hdma-native"),
+            (vec!["--channels", "2"], found(), "has 1 to 1"),
+            (vec!["--fault", "abort"], found(), "only simulated devices"),
+            (vec!["--location", "local"], found(), "across the link"),
+            (vec!["--irq", "intx"], found(), "writes messages"),
+            (vec!["--size", "5M"], found(), "has 8388608 behind its BAR"),
+            (vec![], silent.clone(), "only non-ll works"),
+            (vec!["--mode", "non-ll"], silent.clone(), "--device-memory ADDRESS"),
+        ] {
+            let refused = job(&args, device).unwrap_err();
+            assert!(refused.contains(says), "{args:?}: {refused}");
+        }
+        assert!(job(&["--mode", "non-ll", "--device-memory", "0x50"], silent).is_ok());
+    }
+
     #[test]
     fn periods_default_to_eight_and_segments_to_one() {
         for (mode, sg) in [("ll", 1), ("cyclic", 8)] {
             let cli = Cli::parse_from(["tombolo", "dma", "--mode", mode]);
             let Some(Command::Dma(args)) = cli.command else { panic!("no command") };
-            assert_eq!(args.job().unwrap().sg, sg, "{mode}");
+            assert_eq!(args.job(None).unwrap().sg, sg, "{mode}");
         }
     }
 }

@@ -8,23 +8,23 @@
 use dw_edma::{ChannelId, direction_of};
 use tombolo_hal::dma::{DataDirection, DmaConstraints, Streaming};
 use tombolo_hal::dmaengine::{Completion, Cookie, Direction, Event, OwnedTransfers, PrepFlags, SlaveConfig};
-use tombolo_sim::host::SimDma;
 
 use crate::data::Data;
 use crate::device_side::{check_guards, guard};
 use crate::job::Job;
 use crate::pace::{Due, Heard, Pacer};
+use crate::platform::Platform;
 use crate::progress::Progress;
 use crate::rig::{Chan, REST_LIMIT_US, Rig, RigError};
 use crate::tally::Tally;
 
-type Owned = OwnedTransfers<Chan, SimDma, Vec<u8>, 1, 1>;
+type Owned<P> = OwnedTransfers<Chan<P>, <P as Platform>::Dma, Vec<u8>, 1, 1>;
 
 /// One channel with its buffer.
-struct Lane {
+struct Lane<P: Platform> {
     id: ChannelId,
     direction: Direction,
-    transfers: Owned,
+    transfers: Owned<P>,
     cookie: Option<Cookie>,
     /// Where its data is on the device side.
     offset: u64,
@@ -35,8 +35,8 @@ struct Lane {
 }
 
 /// Runs a cyclic job.
-pub struct Cyclic<'a> {
-    rig: &'a mut Rig,
+pub struct Cyclic<'a, P: Platform> {
+    rig: &'a mut Rig<P>,
     job: &'a Job,
     data: Data<'a>,
     pacer: Pacer,
@@ -45,9 +45,9 @@ pub struct Cyclic<'a> {
     period: Vec<u8>,
 }
 
-impl<'a> Cyclic<'a> {
+impl<'a, P: Platform> Cyclic<'a, P> {
     /// A runner on `rig`, whose channels are closed.
-    pub fn new(rig: &'a mut Rig, job: &'a Job, pacer: Pacer, progress: &'a Progress) -> Self {
+    pub fn new(rig: &'a mut Rig<P>, job: &'a Job, pacer: Pacer, progress: &'a Progress) -> Self {
         let period = vec![0; job.period() as usize];
         Self { rig, job, data: Data::Pattern(job.seed), pacer, progress, tally: Tally::default(), period }
     }
@@ -60,13 +60,7 @@ impl<'a> Cyclic<'a> {
         let mut lanes = self.open()?;
         self.tally.begin(self.rig);
         let result = self.drive(&mut lanes);
-        self.tally.end(self.rig);
-        if self.rig.is_gone() {
-            self.tally.cause(dw_edma::Error::DeviceGone.to_string());
-        }
-        if let Err(error) = result {
-            self.tally.cause(error.to_string());
-        }
+        self.tally.end(self.rig, result);
         for lane in &mut lanes {
             if !lane.finished {
                 self.give_up(lane, "was stopped");
@@ -78,7 +72,7 @@ impl<'a> Cyclic<'a> {
         Ok((self.tally, self.pacer))
     }
 
-    fn open(&mut self) -> Result<Vec<Lane>, RigError> {
+    fn open(&mut self) -> Result<Vec<Lane<P>>, RigError> {
         let location = self.rig.spec().location;
         let ids: Vec<ChannelId> = self.rig.ids().collect();
         let mut lanes = Vec::new();
@@ -91,19 +85,20 @@ impl<'a> Cyclic<'a> {
                 cookie: None,
                 offset: self.job.device_offset(number, 0),
                 reported: 0,
-                heard: Heard::at(self.rig.fabric.now_ns()),
+                heard: Heard::at(self.rig.now_ns()),
                 finished: false,
             });
         }
         Ok(lanes)
     }
 
-    fn drive(&mut self, lanes: &mut [Lane]) -> Result<(), Box<dyn std::error::Error>> {
+    fn drive(&mut self, lanes: &mut [Lane<P>]) -> Result<(), Box<dyn std::error::Error>> {
         for lane in lanes.iter_mut() {
             self.start(lane)?;
         }
         while lanes.iter().any(|lane| !lane.finished) {
             self.pacer.tick(self.rig);
+            self.rig.refresh_messages()?;
             let mut news = false;
             for lane in lanes.iter_mut().filter(|lane| !lane.finished) {
                 news |= self.collect(lane)?;
@@ -120,7 +115,7 @@ impl<'a> Cyclic<'a> {
         Ok(())
     }
 
-    fn start(&mut self, lane: &mut Lane) -> Result<(), RigError> {
+    fn start(&mut self, lane: &mut Lane<P>) -> Result<(), RigError> {
         guard(self.rig, lane.offset, self.job.size)?;
         let mut memory = vec![0; self.job.size as usize];
         let direction = match lane.direction {
@@ -137,8 +132,9 @@ impl<'a> Cyclic<'a> {
                 Direction::DevToMem => self.rig.device_write(lane.offset + at, &self.period)?,
             }
         }
-        let buffer = Streaming::prepare(self.rig.dma.clone(), memory, direction, &DmaConstraints::any())
-            .map_err(|refused| refused.error)?;
+        let buffer =
+            Streaming::prepare(self.rig.platform.dma().clone(), memory, direction, &DmaConstraints::any())
+                .map_err(|refused| RigError::dma(refused.error))?;
         lane.transfers.configure(&SlaveConfig::at(self.rig.device_address(lane.offset)))?;
         let flags = PrepFlags::INTERRUPT;
         match lane.transfers.submit_cyclic(buffer, self.job.period(), lane.direction, flags) {
@@ -152,7 +148,7 @@ impl<'a> Cyclic<'a> {
     }
 
     /// Takes the periods that were reported. The next question hands each to the engine again.
-    fn collect(&mut self, lane: &mut Lane) -> Result<bool, RigError> {
+    fn collect(&mut self, lane: &mut Lane<P>) -> Result<bool, RigError> {
         let mut news = false;
         while !lane.finished
             && let Some(finished) = lane.transfers.pop_finished()
@@ -161,12 +157,12 @@ impl<'a> Cyclic<'a> {
             self.take(lane, finished.completion)?;
         }
         if news {
-            lane.heard = Heard::at(self.rig.fabric.now_ns());
+            lane.heard = Heard::at(self.rig.now_ns());
         }
         Ok(news)
     }
 
-    fn take(&mut self, lane: &mut Lane, completion: Completion) -> Result<(), RigError> {
+    fn take(&mut self, lane: &mut Lane<P>, completion: Completion) -> Result<(), RigError> {
         let Event::Period { index } = completion.event else {
             let text = format!("{} after {} periods", completion.result, lane.reported);
             self.fail(lane, &text);
@@ -189,7 +185,7 @@ impl<'a> Cyclic<'a> {
         self.supply(lane, number + count)
     }
 
-    fn look(&mut self, lane: &mut Lane) {
+    fn look(&mut self, lane: &mut Lane<P>) {
         match self.pacer.due(self.rig, &mut lane.heard) {
             Due::Nothing => {}
             Due::Look => {
@@ -205,7 +201,7 @@ impl<'a> Cyclic<'a> {
     }
 
     /// The data of a period, counted through all rounds.
-    fn fill(&mut self, lane: &Lane, number: u64) {
+    fn fill(&mut self, lane: &Lane<P>, number: u64) {
         if self.job.verify {
             let (stream, at) = (self.stream(lane, number), self.place(number));
             self.data.fill(stream, at, &mut self.period);
@@ -213,7 +209,7 @@ impl<'a> Cyclic<'a> {
     }
 
     /// Puts the data of a later round where it comes from.
-    fn supply(&mut self, lane: &mut Lane, number: u64) -> Result<(), RigError> {
+    fn supply(&mut self, lane: &mut Lane<P>, number: u64) -> Result<(), RigError> {
         if !self.job.verify {
             return Ok(());
         }
@@ -230,7 +226,7 @@ impl<'a> Cyclic<'a> {
     }
 
     /// Compares the data of a period where it went.
-    fn check(&mut self, lane: &Lane, number: u64) -> Result<(), RigError> {
+    fn check(&mut self, lane: &Lane<P>, number: u64) -> Result<(), RigError> {
         if !self.job.verify {
             return Ok(());
         }
@@ -254,12 +250,12 @@ impl<'a> Cyclic<'a> {
     }
 
     /// Each round of each channel has a stream of its own.
-    fn stream(&self, lane: &Lane, number: u64) -> u64 {
+    fn stream(&self, lane: &Lane<P>, number: u64) -> u64 {
         self.job.stream(lane.id, number / self.job.sg as u64)
     }
 
     /// All rounds are done: the endless transfer is ended while the engine is in the midst of it.
-    fn stop(&mut self, lane: &mut Lane) {
+    fn stop(&mut self, lane: &mut Lane<P>) {
         lane.finished = true;
         if self.rest(lane) {
             self.tally.transfers += 1;
@@ -268,17 +264,17 @@ impl<'a> Cyclic<'a> {
         }
     }
 
-    fn rest(&mut self, lane: &mut Lane) -> bool {
+    fn rest(&mut self, lane: &mut Lane<P>) -> bool {
         let stopping = lane.transfers.terminate_all();
-        stopping.is_ok() && lane.transfers.synchronize(&mut self.rig.delay, REST_LIMIT_US).is_ok()
+        stopping.is_ok() && lane.transfers.synchronize(self.rig.delay(), REST_LIMIT_US).is_ok()
     }
 
-    fn fail(&mut self, lane: &mut Lane, why: &str) {
+    fn fail(&mut self, lane: &mut Lane<P>, why: &str) {
         lane.finished = true;
         self.tally.failed(format!("{}: {why}", lane.id));
     }
 
-    fn give_up(&mut self, lane: &mut Lane, why: &str) {
+    fn give_up(&mut self, lane: &mut Lane<P>, why: &str) {
         let mut text = format!("{why} after {} periods", lane.reported);
         if !self.rest(lane) && !self.rig.is_gone() {
             text.push_str(" and obeyed no stop");
@@ -290,10 +286,10 @@ impl<'a> Cyclic<'a> {
         self.fail(lane, &text);
     }
 
-    fn close(&mut self, mut lane: Lane) -> Result<(), RigError> {
+    fn close(&mut self, mut lane: Lane<P>) -> Result<(), RigError> {
         // A transfer that failed by a wrong report may still run.
         let _ = lane.transfers.terminate_all();
-        let _ = lane.transfers.synchronize(&mut self.rig.delay, REST_LIMIT_US);
+        let _ = lane.transfers.synchronize(self.rig.delay(), REST_LIMIT_US);
         while lane.transfers.pop_terminated().is_some() {}
         if self.job.verify {
             // On the memory side the IOMMU guards: it maps the buffer and not a byte more.

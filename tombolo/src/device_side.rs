@@ -1,6 +1,7 @@
 //! The far end of a transfer: filled and checked past engine and driver.
 
 use crate::data::{Data, Differences};
+use crate::platform::Platform;
 use crate::rig::{Rig, RigError};
 
 /// Guard bytes before and after each buffer on the device side.
@@ -42,7 +43,7 @@ impl DeviceSide {
     ///
     /// # Errors
     /// [`RigError`] outside of the device's memory, as for all of these.
-    pub fn fill(&mut self, rig: &Rig, data: &Data<'_>, span: Span) -> Result<(), RigError> {
+    pub fn fill<P: Platform>(&mut self, rig: &Rig<P>, data: &Data<'_>, span: Span) -> Result<(), RigError> {
         for (start, len) in pieces(span.len) {
             let piece = &mut self.piece[..len];
             data.fill(span.stream, span.at + start, piece);
@@ -55,7 +56,7 @@ impl DeviceSide {
     ///
     /// # Errors
     /// [`RigError`].
-    pub fn poison(&mut self, rig: &Rig, span: Span) -> Result<(), RigError> {
+    pub fn poison<P: Platform>(&mut self, rig: &Rig<P>, span: Span) -> Result<(), RigError> {
         self.piece.fill(POISON);
         pieces(span.len)
             .try_for_each(|(start, len)| rig.device_write(span.offset + start, &self.piece[..len]))
@@ -65,7 +66,12 @@ impl DeviceSide {
     ///
     /// # Errors
     /// [`RigError`].
-    pub fn check(&mut self, rig: &Rig, data: &Data<'_>, span: Span) -> Result<Differences, RigError> {
+    pub fn check<P: Platform>(
+        &mut self,
+        rig: &Rig<P>,
+        data: &Data<'_>,
+        span: Span,
+    ) -> Result<Differences, RigError> {
         let mut differences = Differences::default();
         for (start, len) in pieces(span.len) {
             let piece = &mut self.piece[..len];
@@ -84,7 +90,7 @@ fn pieces(len: u64) -> impl Iterator<Item = (u64, usize)> {
 ///
 /// # Errors
 /// [`RigError`].
-pub fn guard(rig: &Rig, offset: u64, len: u64) -> Result<(), RigError> {
+pub fn guard<P: Platform>(rig: &Rig<P>, offset: u64, len: u64) -> Result<(), RigError> {
     let bytes = [GUARD_BYTE; GUARD as usize];
     rig.device_write(offset - GUARD, &bytes)?;
     rig.device_write(offset + len, &bytes)
@@ -94,7 +100,7 @@ pub fn guard(rig: &Rig, offset: u64, len: u64) -> Result<(), RigError> {
 ///
 /// # Errors
 /// [`RigError`].
-pub fn check_guards(rig: &Rig, offset: u64, len: u64) -> Result<Differences, RigError> {
+pub fn check_guards<P: Platform>(rig: &Rig<P>, offset: u64, len: u64) -> Result<Differences, RigError> {
     let mut count = 0;
     for place in [offset - GUARD, offset + len] {
         let mut bytes = [0; GUARD as usize];

@@ -7,14 +7,17 @@ use tombolo_hal::irq::IrqMode;
 use crate::Usage;
 use crate::cyclic::Cyclic;
 use crate::data::{self, Data};
+use crate::device::Found;
 use crate::device_side::GUARD;
 use crate::fault::{Armed, Fault};
-use crate::machine::{DEVICE_MEMORY_MAX, RigSpec, memory_bytes};
+use crate::machine::{DEVICE_MEMORY_MAX, RigSpec, lists_bytes, memory_bytes};
 use crate::pace::{Limits, Pacer};
 use crate::plan::{DEPTH_MAX, Plan, SEGMENTS_MAX, Work};
+use crate::platform::Platform;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::rig::{Rig, RigError};
+use crate::simulated::Simulated;
 use crate::tally::Tally;
 use crate::transfers::Runner;
 
@@ -98,6 +101,10 @@ pub struct Job {
     pub list_elements: usize,
     /// Milliseconds of silence after which a channel is given up.
     pub timeout_ms: Option<u64>,
+    /// The device that was opened; a simulated one is made to fit.
+    pub device: Option<Found>,
+    /// Where the engine finds the device's memory, if the device does not say.
+    pub device_memory: Option<u64>,
 }
 
 impl Job {
@@ -113,6 +120,9 @@ impl Job {
     }
 
     fn objection(&self) -> Option<String> {
+        if let Some(text) = self.device.as_ref().and_then(|device| self.device_objection(device)) {
+            return Some(text);
+        }
         let most = self.format.max_channels();
         if self.channels == 0 || self.channels > most {
             return Some(format!(
@@ -128,13 +138,43 @@ impl Job {
         }
         if self.irq == Irq::Intx && self.location == Location::Remote {
             return Some(
-                "--irq intx needs --location local: an engine across the link writes messages".into(),
+                "--irq intx: an engine across the link writes messages; the pin is for --location local"
+                    .into(),
             );
         }
         if let Some(text) = self.fault.and_then(|fault| fault.conflict(self.irq.into())) {
             return Some(text.into());
         }
         self.bad_number().or_else(|| self.bad_size())
+    }
+
+    /// What the opened device rules out.
+    fn device_objection(&self, device: &Found) -> Option<String> {
+        let Found { name, format, channels, knows_memory, .. } = device;
+        if self.format != *format {
+            return Some(format!("--format {}: {name} is {format}", self.format));
+        }
+        if self.location == Location::Local {
+            return Some(format!("--location local: the engine of {name} is across the link"));
+        }
+        if self.fault.is_some() {
+            return Some(format!("--fault: only simulated devices can be made to fail, {name} is not one"));
+        }
+        if self.channels == 0 || self.channels > *channels {
+            return Some(format!("--channels {}: {name} has 1 to {channels} of each kind", self.channels));
+        }
+        if self.mode != Mode::NonLl && !knows_memory {
+            return Some(format!(
+                "--mode {}: {name} does not say where its engine finds list memory; only non-ll works",
+                self.mode.name()
+            ));
+        }
+        if !knows_memory && self.device_memory.is_none() {
+            return Some(format!(
+                "{name} does not say where its engine finds the memory behind BAR 2: --device-memory ADDRESS"
+            ));
+        }
+        None
     }
 
     fn bad_number(&self) -> Option<String> {
@@ -164,8 +204,10 @@ impl Job {
         if self.mode == Mode::Cyclic && !self.size.is_multiple_of(self.sg as u64) {
             return Some(format!("--size {} cannot be cut into {} equal periods (--sg)", self.size, self.sg));
         }
-        let all = (self.size.saturating_add(2 * GUARD)).saturating_mul(2 * u64::from(self.channels));
-        if all > DEVICE_MEMORY_MAX || memory_bytes(&self.spec()) > DEVICE_MEMORY_MAX {
+        if let Some(device) = &self.device {
+            return self.too_large_for(device);
+        }
+        if self.slot_bytes() > DEVICE_MEMORY_MAX || memory_bytes(&self.spec()) > DEVICE_MEMORY_MAX {
             let mib = DEVICE_MEMORY_MAX >> 20;
             return Some(format!(
                 "--size {} for {} channels is more than the simulated device's memory of {mib} MiB",
@@ -174,6 +216,25 @@ impl Job {
             ));
         }
         None
+    }
+
+    /// Whether one buffer of each channel and the lists do not fit into a device's memory.
+    fn too_large_for(&self, device: &Found) -> Option<String> {
+        let needed = lists_bytes(&self.spec()).saturating_add(self.slot_bytes());
+        (needed > device.memory_bytes).then(|| {
+            format!(
+                "--size {} for {} channels and their lists is {needed} bytes, {} has {} behind its BAR",
+                self.size,
+                2 * self.channels,
+                device.name,
+                device.memory_bytes
+            )
+        })
+    }
+
+    /// Bytes on the device side for one transfer of every channel.
+    fn slot_bytes(&self) -> u64 {
+        self.size.saturating_add(2 * GUARD).saturating_mul(2 * u64::from(self.channels))
     }
 
     /// Bytes of one period.
@@ -204,40 +265,59 @@ impl Job {
             return 1;
         }
         let one = self.size.saturating_mul(2 * u64::from(self.channels)).max(1);
-        (IN_FLIGHT_BYTES / one).clamp(1, DEPTH_MAX.min(self.iterations as usize) as u64) as usize
+        let room = self.device.as_ref().map_or(u64::MAX, |device| {
+            let lists = lists_bytes(&self.place());
+            device.memory_bytes.saturating_sub(lists) / self.slot_bytes().max(1)
+        });
+        let most = DEPTH_MAX.min(self.iterations as usize) as u64;
+        (IN_FLIGHT_BYTES / one).min(room).clamp(1, most) as usize
     }
 
     /// The machine that the job needs.
-    fn spec(&self) -> RigSpec {
-        let lanes = 2 * u64::from(self.channels);
-        let buffer = self.size + 2 * GUARD;
+    pub(crate) fn spec(&self) -> RigSpec {
+        RigSpec { data_bytes: self.slot_bytes().saturating_mul(self.slots() as u64), ..self.place() }
+    }
+
+    /// The machine without its data.
+    fn place(&self) -> RigSpec {
         RigSpec {
             format: self.format,
             location: self.location,
             irq: self.irq.into(),
             channels: self.channels,
             list_elements: self.list_elements,
-            data_bytes: buffer * lanes * self.slots() as u64,
+            data_bytes: 0,
+            device_memory: self.device_memory,
             seed: self.seed,
         }
     }
 
-    /// Does it, and tells how it went.
+    /// Does it on a simulated machine, and tells how it went.
     pub fn run(&self) -> Report {
+        self.run_on(Simulated::new)
+    }
+
+    /// Does it on the platform that `platform` gives, and tells how it went.
+    pub fn run_on<P: Platform>(&self, platform: impl FnOnce(&RigSpec) -> Result<P, RigError>) -> Report {
         let mut report = Report::new(self);
-        if let Err(error) = self.try_run(&mut report) {
+        if let Err(error) = self.try_run(platform, &mut report) {
             report.problem(error.to_string());
         }
         report
     }
 
-    fn try_run(&self, report: &mut Report) -> Result<(), RigError> {
+    fn try_run<P: Platform>(
+        &self,
+        platform: impl FnOnce(&RigSpec) -> Result<P, RigError>,
+        report: &mut Report,
+    ) -> Result<(), RigError> {
         let progress = Progress::new(self.total_bytes());
         progress.say(&format!("{} {}", self.format, self.mode.name()));
-        let mut rig = Rig::new(self.spec())?;
+        let spec = self.spec();
+        let mut rig = Rig::new(platform(&spec)?, spec)?;
         report.vectors(&rig);
         let limits = self.limits(&rig);
-        let armed = Armed::new(&rig, self.fault, self.size, self.total_bytes());
+        let armed = Armed::new(&rig.platform, self.fault, self.size, self.total_bytes());
         let pacer = Pacer::new(&rig, limits, armed);
         let result = self.drive(&mut rig, pacer, &progress);
         drop(progress);
@@ -249,12 +329,17 @@ impl Job {
         rig.shut_down()
     }
 
-    fn limits(&self, rig: &Rig) -> Limits {
+    fn limits<P: Platform>(&self, rig: &Rig<P>) -> Limits {
         let bytes = self.size.saturating_mul(u64::from(self.channels)).saturating_mul(self.slots() as u64);
         Limits::new(rig, self.timeout_ms, bytes, u64::from(self.iterations))
     }
 
-    fn drive(&self, rig: &mut Rig, pacer: Pacer, progress: &Progress) -> Result<(Tally, Pacer), RigError> {
+    fn drive<P: Platform>(
+        &self,
+        rig: &mut Rig<P>,
+        pacer: Pacer,
+        progress: &Progress,
+    ) -> Result<(Tally, Pacer), RigError> {
         match self.mode {
             Mode::Cyclic => Cyclic::new(rig, self, pacer, progress).run(),
             Mode::Ll | Mode::NonLl => Runner::new(rig, self, Data::Pattern(self.seed), pacer, progress).run(),

@@ -1,20 +1,19 @@
 //! Where a channel's linked list lies.
 
 use tombolo_hal::barrier::Barrier;
-use tombolo_hal::dma::Coherent;
+use tombolo_hal::dma::{Coherent, DmaBackend};
 use tombolo_hal::mmio::{Caching, Mmio, Window};
-use tombolo_sim::host::{SimDma, SimMmio};
 
 /// Memory for a channel's list: RAM beside the engine, or the device's memory behind a BAR.
 #[derive(Debug)]
-pub enum List {
+pub enum List<D: DmaBackend, M> {
     /// In RAM.
-    Ram(Coherent<SimDma>),
+    Ram(Coherent<D>),
     /// Behind a BAR.
-    Bar(Window<SimMmio>),
+    Bar(Window<M>),
 }
 
-impl List {
+impl<D: DmaBackend, M: Mmio> List<D, M> {
     fn io(&self) -> &dyn Mmio {
         match self {
             List::Ram(memory) => memory,
@@ -23,7 +22,7 @@ impl List {
     }
 }
 
-impl Mmio for List {
+impl<D: DmaBackend, M: Mmio> Mmio for List<D, M> {
     fn size(&self) -> usize {
         self.io().size()
     }

@@ -1,11 +1,9 @@
 //! What the simulated machine and its device are like.
 
-use dw_edma::{ChannelId, ChannelKind, Format, ListMemory, Location};
+use dw_edma::{ChannelId, ChannelKind, Format, ListMemory, Location, NoList};
 use tombolo_hal::irq::IrqMode;
 use tombolo_sim::dw_edma::{LocalIrq, Params, Placement, presets};
 use tombolo_sim::fabric::MachineConfig;
-
-use crate::list::List;
 
 /// The most memory that the simulated device has.
 pub const DEVICE_MEMORY_MAX: u64 = 2 << 30;
@@ -13,7 +11,7 @@ pub const DEVICE_MEMORY_MAX: u64 = 2 << 30;
 const MSI_MAX: u16 = 32;
 /// Where the memory across the link is for a local engine: above 4 GiB, so that both halves of an
 /// address matter.
-const LINK_BASE: u64 = 0x10_0000_0000;
+pub(crate) const LINK_BASE: u64 = 0x10_0000_0000;
 /// Where RAM begins: above 4 GiB as well, and below the 64-bit BARs.
 const RAM_BASE: u64 = 0x1_0000_0000;
 /// What a rig consists of.
@@ -31,6 +29,8 @@ pub struct RigSpec {
     pub list_elements: usize,
     /// Bytes of data on the device side.
     pub data_bytes: u64,
+    /// Where the engine finds the device's memory, if that is known better than the device tells.
+    pub device_memory: Option<u64>,
     /// Seed of all chance.
     pub seed: u64,
 }
@@ -52,7 +52,12 @@ pub(crate) fn list_offset(spec: &RigSpec, id: ChannelId) -> u64 {
 
 /// Bytes from one list to the next.
 fn list_stride(spec: &RigSpec) -> u64 {
-    (ListMemory::<List>::size_for(spec.list_elements) as u64).next_multiple_of(4096)
+    (list_bytes(spec.list_elements) as u64).next_multiple_of(4096)
+}
+
+/// Bytes of a list of `elements` data elements.
+pub(crate) fn list_bytes(elements: usize) -> usize {
+    ListMemory::<NoList>::size_for(elements)
 }
 
 /// Bytes of all lists in the device's memory: none if they are in RAM.

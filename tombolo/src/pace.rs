@@ -1,12 +1,13 @@
 //! Waiting for the device, with limits.
 //!
-//! The tool waits as a processor does: time goes from event to event until an interrupt came, or
-//! until it is time to look. All limits are in simulated time or in events, so a run ends after the
-//! same steps everywhere.
+//! The tool waits as a processor does: time passes until an interrupt came, or until it is time to
+//! look. On a simulated machine it goes from event to event and all limits are in simulated time or in
+//! events, so a run ends after the same steps everywhere.
 
 use tombolo_hal::irq::IrqMode;
 
 use crate::fault::Armed;
+use crate::platform::Platform;
 use crate::rig::Rig;
 
 /// How often to look at the device when there are no interrupts, in nanoseconds.
@@ -17,11 +18,11 @@ const LOOK_NS: u64 = 5_000_000;
 /// The run takes longer than it ever should.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OutOfTime {
-    /// In simulated time.
-    #[error("gave up after {0} ms of simulated time")]
+    /// In milliseconds, simulated or real.
+    #[error("gave up after {0} ms")]
     Time(u64),
     /// In steps.
-    #[error("gave up after {0} steps of the simulation")]
+    #[error("gave up after {0} steps")]
     Steps(u64),
 }
 
@@ -30,7 +31,7 @@ pub enum OutOfTime {
 pub struct Limits {
     /// Time without news after which a channel is given up, in nanoseconds.
     pub timeout_ns: u64,
-    /// Simulated time for everything, in nanoseconds.
+    /// Time for everything, in nanoseconds.
     pub total_ns: u64,
     /// Steps for everything.
     pub steps: u64,
@@ -39,14 +40,14 @@ pub struct Limits {
 impl Limits {
     /// For `rounds` rounds one after the other, in each of which `bytes` bytes share one direction
     /// of the link.
-    pub fn new(rig: &Rig, timeout_ms: Option<u64>, bytes: u64, rounds: u64) -> Self {
-        let ideal = rig.link_ns(bytes);
+    pub fn new<P: Platform>(rig: &Rig<P>, timeout_ms: Option<u64>, bytes: u64, rounds: u64) -> Self {
+        let ideal = rig.platform.link_ns(bytes);
         let own = timeout_ms.map(|ms| ms.saturating_mul(1_000_000));
         let timeout_ns = own.unwrap_or(ideal.saturating_mul(10).saturating_add(1_000_000_000));
         // Losing every interrupt is slow and not endless.
         let round = ideal.saturating_mul(10).saturating_add(4 * LOOK_NS);
         let total_ns = round.saturating_mul(rounds).saturating_add(timeout_ns.saturating_mul(4));
-        let requests = bytes.saturating_mul(rounds) / rig.burst_bytes();
+        let requests = bytes.saturating_mul(rounds) / rig.platform.burst_bytes();
         let steps = requests.saturating_mul(16).saturating_add(total_ns / POLL_NS).saturating_add(1_000_000);
         Self { timeout_ns, total_ns, steps }
     }
@@ -88,8 +89,8 @@ pub struct Pacer {
 
 impl Pacer {
     /// Starts now.
-    pub fn new(rig: &Rig, limits: Limits, armed: Armed) -> Self {
-        Self { limits, started: rig.fabric.now_ns(), steps: 0, armed }
+    pub fn new<P: Platform>(rig: &Rig<P>, limits: Limits, armed: Armed) -> Self {
+        Self { limits, started: rig.now_ns(), steps: 0, armed }
     }
 
     /// The limits.
@@ -103,13 +104,13 @@ impl Pacer {
     }
 
     /// Lets faults strike whose moment has come. Called once a round.
-    pub fn tick(&mut self, rig: &Rig) {
-        self.armed.tick(rig);
+    pub fn tick<P: Platform>(&mut self, rig: &Rig<P>) {
+        rig.platform.tick(&mut self.armed);
     }
 
     /// What is due for a channel last heard of at `heard`; a look counts as done.
-    pub fn due(&self, rig: &Rig, heard: &mut Heard) -> Due {
-        let now = rig.fabric.now_ns();
+    pub fn due<P: Platform>(&self, rig: &Rig<P>, heard: &mut Heard) -> Due {
+        let now = rig.now_ns();
         if now >= heard.news.saturating_add(self.limits.timeout_ns) {
             return Due::GiveUp;
         }
@@ -134,25 +135,19 @@ impl Pacer {
     ///
     /// # Errors
     /// [`OutOfTime`].
-    pub fn wait(&mut self, rig: &Rig, deadline: u64) -> Result<(), OutOfTime> {
-        if rig.spec().irq == IrqMode::Polling {
-            rig.fabric.advance(POLL_NS);
-            return self.spend(rig);
-        }
-        while !rig.take_news() && rig.fabric.now_ns() < deadline {
+    pub fn wait<P: Platform>(&mut self, rig: &Rig<P>, deadline: u64) -> Result<(), OutOfTime> {
+        let polled = rig.irq_mode() == IrqMode::Polling;
+        let until = if polled { deadline.min(rig.now_ns() + POLL_NS) } else { deadline };
+        while !rig.take_news() && rig.now_ns() < until {
             self.spend(rig)?;
-            if !rig.fabric.step() {
-                // Nothing will happen any more by itself.
-                let now = rig.fabric.now_ns();
-                rig.fabric.advance(deadline.saturating_sub(now));
-            }
+            rig.pass(until);
         }
         self.spend(rig)
     }
 
-    fn spend(&mut self, rig: &Rig) -> Result<(), OutOfTime> {
+    fn spend<P: Platform>(&mut self, rig: &Rig<P>) -> Result<(), OutOfTime> {
         self.steps += 1;
-        let passed = rig.fabric.now_ns() - self.started;
+        let passed = rig.now_ns() - self.started;
         if passed > self.limits.total_ns {
             return Err(OutOfTime::Time(passed / 1_000_000));
         }

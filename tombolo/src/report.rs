@@ -5,6 +5,7 @@ use tombolo_hal::irq::IrqSource;
 
 use crate::fault::{Armed, Fault};
 use crate::job::{Job, Mode};
+use crate::platform::Platform;
 use crate::rig::Rig;
 use crate::tally::Tally;
 use crate::text::{bytes, count, per, rate, time};
@@ -12,6 +13,8 @@ use crate::text::{bytes, count, per, rate, time};
 /// The result of `tombolo dma`. The field names are those of the JSON object.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
+    /// `sim`, or the device as the user named it.
+    pub device: String,
     /// Register map.
     pub format: String,
     /// `ll`, `non-ll` or `cyclic`.
@@ -77,7 +80,11 @@ pub struct Report {
     /// Of these, writes of lists behind a BAR.
     pub list_writes: u64,
     /// Simulated time while data moved.
-    pub virtual_ns: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub virtual_ns: Option<u64>,
+    /// Real time while data moved; of devices that are not simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_ns: Option<u64>,
     /// How the run got over the fault, if it did.
     pub recovery: Option<String>,
     /// What is wrong, if anything is.
@@ -87,7 +94,9 @@ pub struct Report {
 impl Report {
     /// Nothing happened yet.
     pub fn new(job: &Job) -> Self {
+        let simulated = job.device.is_none();
         Self {
+            device: job.device.as_ref().map_or("sim", |device| &device.name).to_owned(),
             format: job.format.to_string(),
             mode: job.mode.name(),
             location: match job.location {
@@ -123,20 +132,21 @@ impl Report {
             mmio_reads: 0,
             mmio_writes: 0,
             list_writes: 0,
-            virtual_ns: 0,
+            virtual_ns: simulated.then_some(0),
+            elapsed_ns: (!simulated).then_some(0),
             recovery: None,
             error: None,
         }
     }
 
     /// The vectors that the rig got.
-    pub fn vectors(&mut self, rig: &Rig) {
-        self.vectors = rig.irq.vectors();
+    pub fn vectors<P: Platform>(&mut self, rig: &Rig<P>) {
+        self.vectors = rig.platform.irq().vectors();
     }
 
     /// What was counted.
-    pub fn tell(&mut self, rig: &Rig, tally: &Tally, armed: &Armed) {
-        let counters = rig.function.counters();
+    pub fn tell<P: Platform>(&mut self, rig: &Rig<P>, tally: &Tally, armed: &Armed) {
+        let counts = rig.counts();
         self.transfers = tally.transfers;
         self.failures = tally.failures;
         self.not_run = tally.not_run;
@@ -144,19 +154,21 @@ impl Report {
         self.bytes = tally.bytes;
         self.mismatches = tally.mismatches;
         self.interrupts = tally.interrupts;
-        self.lost_interrupts = counters.messages_lost;
+        self.lost_interrupts = counts.messages_lost;
         self.unclaimed_interrupts = rig.unclaimed_interrupts();
         self.found_by_looking = tally.stats.found_by_looking;
         self.doorbells = tally.stats.doorbells;
         self.doorbells_again = tally.stats.doorbells_again;
         self.elements = tally.stats.segments;
         self.violations = tally.stats.violations;
-        self.iommu_faults = counters.iommu_faults;
-        self.lost_writes = rig.handle.counters().total.lost_writes;
+        self.iommu_faults = counts.iommu_faults;
+        self.lost_writes = counts.lost_writes;
         let [reads, writes, list_reads, list_writes] = tally.mmio;
         (self.mmio_reads, self.mmio_writes) = (reads + list_reads, writes + list_writes);
         self.list_writes = list_writes;
-        self.virtual_ns = tally.time_ns;
+        for time in [&mut self.virtual_ns, &mut self.elapsed_ns] {
+            *time = time.map(|_| tally.time_ns);
+        }
         if let Some(error) = tally.error() {
             self.problem(error);
         }
@@ -180,8 +192,8 @@ impl Report {
     }
 
     /// What is still mapped at the end was lost track of, or is in quarantine.
-    pub fn leaks(&mut self, rig: &Rig) {
-        let (mappings, bytes) = rig.function.iommu_mapped();
+    pub fn leaks<P: Platform>(&mut self, rig: &Rig<P>) {
+        let (mappings, bytes) = rig.counts().mapped;
         if mappings != 0 {
             self.problem(format!(
                 "{} ({bytes} bytes) left mapped for the device",
@@ -252,7 +264,11 @@ impl Report {
                 bytes(self.bytes)
             ),
         );
-        line("time", format!("{} simulated, {}", time(self.virtual_ns), rate(self.bytes, self.virtual_ns)));
+        let (ns, clock) = match self.elapsed_ns {
+            Some(ns) => (ns, ""),
+            None => (self.virtual_ns.unwrap_or(0), " simulated"),
+        };
+        line("time", format!("{}{clock}, {}", time(ns), rate(self.bytes, ns)));
         line(
             "interrupts",
             format!(
@@ -286,7 +302,8 @@ impl Report {
     fn headline(&self) -> String {
         let (n, kind) = (self.channels, &self.format);
         let side = if self.location == "remote" { "across the link" } else { "beside the CPU" };
-        format!("Simulated {kind} engine {side}, mode {}, {n} write and {n} read channels", self.mode)
+        let whose = if self.elapsed_ns.is_some() { format!("{}:", self.device) } else { "Simulated".into() };
+        format!("{whose} {kind} engine {side}, mode {}, {n} write and {n} read channels", self.mode)
     }
 
     fn result(&self) -> String {

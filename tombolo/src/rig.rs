@@ -1,8 +1,7 @@
-//! A simulated machine with an engine in it, and the driver on top, as a platform would put them
-//! together: find the engine, give it vectors, connect the handler, open channels.
+//! The driver on its platform, put together as any user of the crates would: find the engine, connect
+//! the handler, open channels.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use dw_edma::{
     Channel, ChannelId, ChannelKind, Config, Controller, Desc, Error, ListMemory, Location, RemoteEngine,
@@ -14,18 +13,19 @@ use tombolo_hal::dmaengine::{DmaChannelExt, HeapPool};
 use tombolo_hal::irq::{IrqMode, IrqSource};
 use tombolo_hal::lock::SpinLock;
 use tombolo_hal::mmio::Window;
-use tombolo_sim::dw_edma::{DwEdma, Handle, Params, Placement};
-use tombolo_sim::fabric::{AttachError, Fabric, Function, Machine, MachineError};
-use tombolo_sim::host::{SimDelay, SimDma, SimDmaError, SimIrq, SimMmio};
+use tombolo_sim::fabric::{AttachError, MachineError};
 use tombolo_sim::memory::MemoryError;
 
 use crate::list::List;
 use crate::machine::{self, RigSpec};
+use crate::platform::{Counts, News, Platform};
 
-/// The driver's shared state on the simulator.
-pub type Engine = Shared<SimMmio, SpinLock>;
+/// The driver's shared state.
+pub type Engine<P> = Shared<<P as Platform>::Mmio, SpinLock>;
 /// One channel of it.
-pub type Chan = Channel<Arc<Engine>, List, HeapPool<Desc, Segment>>;
+pub type Chan<P> = Channel<Arc<Engine<P>>, Lists<P>, HeapPool<Desc, Segment>>;
+/// Where its list lies.
+pub type Lists<P> = List<<P as Platform>::Dma, <P as Platform>::Mmio>;
 
 /// How long a channel may take to come to rest, in microseconds.
 pub const REST_LIMIT_US: u32 = 10_000;
@@ -52,9 +52,28 @@ pub enum RigError {
     /// An address is not inside the device's memory.
     #[error("device memory: {0}")]
     Memory(#[from] MemoryError),
+    /// Bytes outside of the memory behind the BAR.
+    #[error("{len} bytes at {offset:#x} are not inside the device's memory of {size} bytes")]
+    OutsideMemory {
+        /// Where.
+        offset: u64,
+        /// How many.
+        len: usize,
+        /// How many there are.
+        size: u64,
+    },
+    /// An engine across the link writes its interrupts itself, and nobody can tell it what.
+    #[error(
+        "the message of an {0} vector is hidden here, and an engine across the link has to be told it: \
+         be root, try another --irq, or poll with --irq polling"
+    )]
+    HiddenMessage(IrqMode),
+    /// The platform failed.
+    #[error("{0}")]
+    Platform(Box<dyn std::error::Error + Send + Sync>),
     /// No DMA memory was left.
     #[error("DMA memory: {0}")]
-    Dma(#[from] SimDmaError),
+    Dma(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl From<tombolo_hal::mmio::WindowError> for RigError {
@@ -63,76 +82,51 @@ impl From<tombolo_hal::mmio::WindowError> for RigError {
     }
 }
 
-/// What the interrupt handler leaves for the one who waits.
-#[derive(Debug, Default)]
-pub struct News {
-    came: AtomicBool,
-    unclaimed: AtomicU64,
+impl RigError {
+    /// An error of the platform's DMA memory.
+    pub fn dma(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        RigError::Dma(Box::new(error))
+    }
+
+    /// An error of the platform's.
+    pub fn platform(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        RigError::Platform(Box::new(error))
+    }
 }
 
-/// A machine, an engine and the driver.
-pub struct Rig {
-    /// The world.
-    pub fabric: Fabric,
-    /// The engine's function.
-    pub function: Function,
-    /// The model from outside: its memory and fault hooks.
-    pub handle: Handle,
-    /// The vectors.
-    pub irq: SimIrq,
-    /// Time to wait.
-    pub delay: SimDelay,
-    /// DMA memory.
-    pub dma: SimDma,
-    params: Params,
+/// A platform and the driver on it.
+pub struct Rig<P: Platform> {
+    /// Where the driver runs.
+    pub platform: P,
     spec: RigSpec,
-    control: Controller<Arc<Engine>>,
+    control: Controller<Arc<Engine<P>>>,
     news: Arc<News>,
+    /// Where the device's memory is for the engine.
+    device_base: u64,
     /// Where data begins in the device's memory.
     data_start: u64,
-    _machine: Machine,
 }
 
-impl Rig {
-    /// Puts a machine together and the driver on it.
+impl<P: Platform> Rig<P> {
+    /// Puts the driver on a platform.
     ///
     /// # Errors
     /// [`RigError`].
-    pub fn new(spec: RigSpec) -> Result<Self, RigError> {
-        let params = machine::params(&spec);
-        let fabric = Fabric::new(spec.seed);
-        let machine = fabric.machine(machine::machine_config(&spec))?;
-        let model = DwEdma::new(params);
-        let (handle, params) = (model.handle(), model.params().clone());
-        let function = machine.attach(Box::new(model))?;
-        function.enable();
-        let irq = SimIrq::allocate_mode(&function, spec.irq, machine::vectors(&spec));
-        let irq = irq.ok_or(RigError::NoVectors(spec.irq))?;
-        let shared = Arc::new(open_engine(&function, &params, &spec)?);
+    pub fn new(platform: P, spec: RigSpec) -> Result<Self, RigError> {
+        let place = Place::find(&platform, &spec)?;
+        let registers = bar(&platform, place.registers)?;
+        let shared = Arc::new(Shared::new(registers, SpinLock::new(), place.config)?);
         let news = Arc::new(News::default());
-        connect(&irq, &shared, &news);
+        let (driver, teller) = (shared.clone(), news.clone());
+        platform.connect(Arc::new(move |_| teller.tell(driver.on_irq().handled)))?;
         let mut control = Controller::new(shared)?;
-        control.connect(&irq, Vectors::PerChannel)?;
-        let (delay, dma) = (SimDelay::new(&fabric), function.dma());
+        control.connect(platform.irq(), Vectors::PerChannel)?;
         tracing::info!(
-            format = %spec.format, location = ?spec.location, irq = %irq.mode(), vectors = irq.vectors(),
-            "the driver has the engine"
+            format = %spec.format, location = ?spec.location, irq = %platform.irq().mode(),
+            vectors = platform.irq().vectors(), "the driver has the engine"
         );
         let data_start = machine::lists_bytes(&spec);
-        Ok(Self {
-            fabric,
-            function,
-            handle,
-            irq,
-            delay,
-            dma,
-            params,
-            spec,
-            control,
-            news,
-            data_start,
-            _machine: machine,
-        })
+        Ok(Self { platform, spec, control, news, device_base: place.device_base, data_start })
     }
 
     /// What the rig consists of.
@@ -141,7 +135,7 @@ impl Rig {
     }
 
     /// All channels, write channels first.
-    pub fn ids(&self) -> impl Iterator<Item = ChannelId> + use<> {
+    pub fn ids(&self) -> impl Iterator<Item = ChannelId> + use<P> {
         let count = self.spec.channels;
         ChannelKind::ALL
             .into_iter()
@@ -152,7 +146,7 @@ impl Rig {
     ///
     /// # Errors
     /// [`RigError`].
-    pub fn open(&mut self, id: ChannelId, descriptors: usize, segments: usize) -> Result<Chan, RigError> {
+    pub fn open(&mut self, id: ChannelId, descriptors: usize, segments: usize) -> Result<Chan<P>, RigError> {
         let list = self.list(id)?;
         Ok(self.control.open_channel(id, list, HeapPool::new(descriptors, segments))?)
     }
@@ -161,9 +155,9 @@ impl Rig {
     ///
     /// # Errors
     /// [`RigError`] if the channel does not come to rest; its list is then in quarantine.
-    pub fn close(&mut self, mut channel: Chan) -> Result<(), RigError> {
+    pub fn close(&mut self, mut channel: Chan<P>) -> Result<(), RigError> {
         // `close` says it if this did not help.
-        let _ = channel.synchronize(&mut self.delay, REST_LIMIT_US);
+        let _ = channel.synchronize(self.platform.delay(), REST_LIMIT_US);
         let list = channel.close().map_err(|(_, error)| error)?;
         if let List::Ram(memory) = list.into_inner() {
             memory.free();
@@ -178,9 +172,20 @@ impl Rig {
     /// [`RigError`] if the device does not come back.
     pub fn reset(&mut self) -> Result<(), RigError> {
         tracing::info!("resetting the function");
-        self.function.reset_and_restore();
-        self.irq.restore();
-        Ok(self.control.after_reset(&self.irq)?)
+        self.platform.reset()?;
+        Ok(self.control.after_reset(self.platform.irq())?)
+    }
+
+    /// Gives the engine the messages of its interrupts again if one has changed, as it does when a vector
+    /// moves to another CPU.
+    ///
+    /// # Errors
+    /// [`RigError`] if the engine cannot send the new ones.
+    pub fn refresh_messages(&mut self) -> Result<(), RigError> {
+        if self.control.refresh_messages(self.platform.irq())? {
+            tracing::info!("the interrupts' messages have changed");
+        }
+        Ok(())
     }
 
     /// Switches the engine off. All channels must be closed.
@@ -198,35 +203,43 @@ impl Rig {
 
     /// Whether an interrupt came since the last call.
     pub fn take_news(&self) -> bool {
-        self.news.came.swap(false, Ordering::Relaxed)
+        self.news.take()
     }
 
     /// Interrupts in which the driver found nothing of its own.
     pub fn unclaimed_interrupts(&self) -> u64 {
-        self.news.unclaimed.load(Ordering::Relaxed)
+        self.news.unclaimed()
     }
 
-    /// The largest number of bytes that the engine moves in one request.
-    pub fn burst_bytes(&self) -> u64 {
-        u64::from(self.params.burst_bytes)
+    /// How interrupts arrive.
+    pub fn irq_mode(&self) -> IrqMode {
+        self.platform.irq().mode()
     }
 
-    /// How long the link needs for `bytes` in one direction, in nanoseconds.
-    pub fn link_ns(&self, bytes: u64) -> u64 {
-        bytes.saturating_mul(1000) / u64::from(self.params.timing.bytes_per_us)
+    /// Time to wait.
+    pub fn delay(&mut self) -> &mut P::Delay {
+        self.platform.delay()
     }
 
-    /// MMIO reads and writes so far: of registers and of list memory behind a BAR.
-    pub fn mmio(&self) -> [u64; 4] {
-        let counters = self.function.counters();
-        let bar = |index: u8| counters.bars.get(usize::from(index)).copied().unwrap_or_default();
-        let (registers, memory) = (bar(self.params.register_bar), bar(self.params.memory_bar));
-        [registers.reads, registers.writes, memory.reads, memory.writes]
+    /// The platform's time in nanoseconds.
+    pub fn now_ns(&self) -> u64 {
+        self.platform.now_ns()
+    }
+
+    /// Lets time pass until something happens, at most until `until`.
+    pub fn pass(&self, until: u64) {
+        self.platform.pass(&self.news, until);
+    }
+
+    /// What was counted so far. Interrupts are counted where they arrive if the platform does not.
+    pub fn counts(&self) -> Counts {
+        let counts = self.platform.counts();
+        Counts { interrupts: counts.interrupts.max(self.news.delivered()), ..counts }
     }
 
     /// Where the engine finds byte `offset` of the data on its device side.
     pub fn device_address(&self, offset: u64) -> EngineAddr {
-        EngineAddr::new(self.device_base() + self.data_start + offset)
+        EngineAddr::new(self.device_base + self.data_start + offset)
     }
 
     /// Reads data on the device side, past engine and driver.
@@ -234,7 +247,7 @@ impl Rig {
     /// # Errors
     /// [`RigError`] outside of the device's memory.
     pub fn device_read(&self, offset: u64, data: &mut [u8]) -> Result<(), RigError> {
-        Ok(self.handle.memory().read((self.data_start + offset) as usize, data)?)
+        self.platform.device_read(self.data_start + offset, data)
     }
 
     /// Writes data on the device side, past engine and driver.
@@ -242,63 +255,59 @@ impl Rig {
     /// # Errors
     /// [`RigError`] outside of the device's memory.
     pub fn device_write(&self, offset: u64, data: &[u8]) -> Result<(), RigError> {
-        Ok(self.handle.memory().write((self.data_start + offset) as usize, data)?)
+        self.platform.device_write(self.data_start + offset, data)
     }
 
-    fn device_base(&self) -> u64 {
-        match self.params.placement {
-            Placement::Local { link_base, .. } => link_base,
-            // The BAR is decoded from the start; a device that is gone needs no address.
-            Placement::Remote { .. } => self.function.bar_address(self.params.memory_bar).unwrap_or(0),
-        }
-    }
-
-    fn list(&self, id: ChannelId) -> Result<ListMemory<List>, RigError> {
-        let bytes = ListMemory::<List>::size_for(self.spec.list_elements);
+    fn list(&self, id: ChannelId) -> Result<ListMemory<Lists<P>>, RigError> {
+        let bytes = machine::list_bytes(self.spec.list_elements);
         let (list, address) = match self.spec.location {
             Location::Local => {
-                let memory = Coherent::new(self.dma.clone(), bytes, &DmaConstraints::any().aligned(8))?;
+                let limits = DmaConstraints::any().aligned(8);
+                let memory =
+                    Coherent::new(self.platform.dma().clone(), bytes, &limits).map_err(RigError::dma)?;
                 let address = EngineAddr::from(memory.device_address());
                 (List::Ram(memory), address)
             }
             Location::Remote => {
                 let offset = machine::list_offset(&self.spec, id);
-                let window = bar(&self.function, self.params.memory_bar)?.sub(offset as usize, bytes)?;
-                (List::Bar(window), EngineAddr::new(self.device_base() + offset))
+                let window = bar(&self.platform, MEMORY_BAR)?.sub(offset as usize, bytes)?;
+                (List::Bar(window), EngineAddr::new(self.device_base + offset))
             }
         };
         Ok(ListMemory::new(list, address).map_err(Error::from)?)
     }
 }
 
-fn bar(function: &Function, index: u8) -> Result<Window<SimMmio>, RigError> {
-    Ok(Window::new(function.mmio(index).ok_or(RigError::NoBar(index))?))
+/// The BAR behind which known devices have their memory.
+pub const MEMORY_BAR: u8 = 2;
+/// The BAR behind which an engine beside the CPU has its registers in the simulated machine.
+const LOCAL_REGISTERS: u8 = 0;
+
+fn bar<P: Platform>(platform: &P, index: u8) -> Result<Window<P::Mmio>, RigError> {
+    Ok(Window::new(platform.bar(index).ok_or(RigError::NoBar(index))?))
 }
 
-/// Across the link the engine is found by its capability, beside the CPU its place is known.
-fn open_engine(function: &Function, params: &Params, spec: &RigSpec) -> Result<Engine, RigError> {
-    let (index, config) = match spec.location {
-        Location::Remote => {
-            let found = RemoteEngine::find(&function.config())?;
-            (found.bar, found.config())
-        }
-        Location::Local => {
-            let config = Config::new(spec.format, Location::Local).channels(spec.channels, spec.channels);
-            (params.register_bar, config)
-        }
-    };
-    Ok(Shared::new(bar(function, index)?, SpinLock::new(), config)?)
+/// Where registers and memory of an engine are.
+struct Place {
+    registers: u8,
+    config: Config,
+    device_base: u64,
 }
 
-fn connect(irq: &SimIrq, shared: &Arc<Engine>, news: &Arc<News>) {
-    for vector in 0..irq.vectors() {
-        let (shared, news) = (shared.clone(), news.clone());
-        let handler = move |_| {
-            if !shared.on_irq().handled {
-                news.unclaimed.fetch_add(1, Ordering::Relaxed);
+impl Place {
+    /// Across the link the engine is found by its capability, beside the CPU its place is known.
+    fn find<P: Platform>(platform: &P, spec: &RigSpec) -> Result<Self, RigError> {
+        match spec.location {
+            Location::Remote => {
+                let found: RemoteEngine = platform.engine()?;
+                let base = spec.device_memory.or(found.device_memory.map(EngineAddr::value));
+                let device_base = base.unwrap_or_else(|| platform.bar_address(MEMORY_BAR));
+                Ok(Self { registers: found.bar, config: found.config(), device_base })
             }
-            news.came.store(true, Ordering::Relaxed);
-        };
-        irq.connect(vector, Arc::new(handler));
+            Location::Local => {
+                let config = Config::new(spec.format, Location::Local).channels(spec.channels, spec.channels);
+                Ok(Self { registers: LOCAL_REGISTERS, config, device_base: machine::LINK_BASE })
+            }
+        }
     }
 }

@@ -3,6 +3,7 @@
 use dw_edma::Stats;
 
 use crate::data::Differences;
+use crate::platform::Platform;
 use crate::rig::Rig;
 use crate::text::count;
 
@@ -26,7 +27,7 @@ pub struct Tally {
     pub mismatches: u64,
     /// The driver's own counts, of all channels.
     pub stats: Stats,
-    /// Simulated time, in nanoseconds.
+    /// Time, in nanoseconds.
     pub time_ns: u64,
     /// Interrupts that were delivered.
     pub interrupts: u64,
@@ -40,18 +41,25 @@ pub struct Tally {
 
 impl Tally {
     /// Time, interrupts and MMIO count from here.
-    pub fn begin(&mut self, rig: &Rig) {
-        self.begun = (rig.fabric.now_ns(), rig.function.counters().interrupts_delivered(), rig.mmio());
+    pub fn begin<P: Platform>(&mut self, rig: &Rig<P>) {
+        let counts = rig.counts();
+        self.begun = (rig.now_ns(), counts.interrupts, counts.mmio);
     }
 
-    /// To here.
-    pub fn end(&mut self, rig: &Rig) {
+    /// To here; `result` is how it ended.
+    pub fn end<P: Platform>(&mut self, rig: &Rig<P>, result: Result<(), Box<dyn std::error::Error>>) {
         let (time, interrupts, mmio) = self.begun;
-        self.time_ns += rig.fabric.now_ns() - time;
-        self.interrupts += rig.function.counters().interrupts_delivered() - interrupts;
-        let now = rig.mmio();
-        for (sum, (now, then)) in self.mmio.iter_mut().zip(now.into_iter().zip(mmio)) {
+        let counts = rig.counts();
+        self.time_ns += rig.now_ns() - time;
+        self.interrupts += counts.interrupts - interrupts;
+        for (sum, (now, then)) in self.mmio.iter_mut().zip(counts.mmio.into_iter().zip(mmio)) {
             *sum += now - then;
+        }
+        if rig.is_gone() {
+            self.cause(dw_edma::Error::DeviceGone.to_string());
+        }
+        if let Err(error) = result {
+            self.cause(error.to_string());
         }
     }
 

@@ -16,6 +16,7 @@ use crate::pace::{Limits, Pacer};
 use crate::plan::{Plan, Work};
 use crate::progress::Progress;
 use crate::rig::{Rig, RigError};
+use crate::simulated::Simulated;
 use crate::tally::Tally;
 use crate::text::{bytes, per, time};
 use crate::transfers::Runner;
@@ -120,15 +121,17 @@ impl Stop {
 
     fn there_and_back(self, file: &[u8], progress: &Progress, tally: &mut Tally) -> Result<(), RigError> {
         let leg = |direction| Leg { stop: self, direction, len: file.len() };
-        let mut rig = Rig::new(RigSpec {
+        let spec = RigSpec {
             format: self.format,
             location: Location::Remote,
             irq: IRQ,
             channels: CHANNELS,
             list_elements: 64,
             data_bytes: leg(Direction::MemToDev).device_bytes(),
+            device_memory: None,
             seed: SEED,
-        })?;
+        };
+        let mut rig = Rig::new(Simulated::new(&spec)?, spec)?;
         for direction in [Direction::MemToDev, Direction::DevToMem] {
             let way = if direction == Direction::MemToDev { "there" } else { "back" };
             progress.say(&format!("{} {way}", self.format));
@@ -138,7 +141,7 @@ impl Stop {
             let (one, _) = Runner::new(&mut rig, &leg, Data::Bytes(file), pacer, progress).run()?;
             tally.add(one);
         }
-        if rig.function.counters().iommu_faults != 0 {
+        if rig.counts().iommu_faults != 0 {
             tally.cause("the engine went outside of its buffers".into());
         }
         rig.shut_down()

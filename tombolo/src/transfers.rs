@@ -8,25 +8,25 @@ use tombolo_hal::dma::{Completed, DataDirection, DmaConstraints, Prepared, Strea
 use tombolo_hal::dmaengine::{
     Cookie, Direction, Finished, OwnedTransfers, PrepFlags, RefusedReason, SlaveConfig, TxResult,
 };
-use tombolo_sim::host::SimDma;
 
 use crate::data::{Data, Differences};
 use crate::device_side::{DeviceSide, POISON, Span, check_guards, guard};
 use crate::pace::{Due, Heard, Pacer};
 use crate::plan::{DEPTH_MAX, Plan, SEGMENTS_MAX, Work};
+use crate::platform::Platform;
 use crate::progress::Progress;
 use crate::rig::{Chan, REST_LIMIT_US, Rig, RigError};
 use crate::tally::Tally;
 
-type Owned = OwnedTransfers<Chan, SimDma, Vec<u8>, DEPTH_MAX, SEGMENTS_MAX>;
-type Buffers<S> = ArrayVec<Streaming<SimDma, Vec<u8>, S>, SEGMENTS_MAX>;
+type Owned<P> = OwnedTransfers<Chan<P>, <P as Platform>::Dma, Vec<u8>, DEPTH_MAX, SEGMENTS_MAX>;
+type Buffers<P, S> = ArrayVec<Streaming<<P as Platform>::Dma, Vec<u8>, S>, SEGMENTS_MAX>;
 
 /// One channel with what it has to do.
-struct Lane {
+struct Lane<P: Platform> {
     id: ChannelId,
     number: usize,
     direction: Direction,
-    transfers: Box<Owned>,
+    transfers: Box<Owned<P>>,
     count: usize,
     next: usize,
     in_flight: VecDeque<(Cookie, usize)>,
@@ -36,15 +36,15 @@ struct Lane {
     given_up: bool,
 }
 
-impl Lane {
+impl<P: Platform> Lane<P> {
     fn is_busy(&self) -> bool {
         !self.in_flight.is_empty() || (!self.given_up && self.next < self.count)
     }
 }
 
 /// Runs a plan.
-pub struct Runner<'a> {
-    rig: &'a mut Rig,
+pub struct Runner<'a, P: Platform> {
+    rig: &'a mut Rig<P>,
     plan: &'a dyn Plan,
     data: Data<'a>,
     pacer: Pacer,
@@ -53,10 +53,10 @@ pub struct Runner<'a> {
     device: DeviceSide,
 }
 
-impl<'a> Runner<'a> {
+impl<'a, P: Platform> Runner<'a, P> {
     /// A runner on `rig`, whose channels are closed.
     pub fn new(
-        rig: &'a mut Rig,
+        rig: &'a mut Rig<P>,
         plan: &'a dyn Plan,
         data: Data<'a>,
         pacer: Pacer,
@@ -73,13 +73,7 @@ impl<'a> Runner<'a> {
         let mut lanes = self.open()?;
         self.tally.begin(self.rig);
         let result = self.drive(&mut lanes);
-        self.tally.end(self.rig);
-        if self.rig.is_gone() {
-            self.tally.cause(dw_edma::Error::DeviceGone.to_string());
-        }
-        if let Err(error) = result {
-            self.tally.cause(error.to_string());
-        }
+        self.tally.end(self.rig, result);
         for lane in &mut lanes {
             if !lane.in_flight.is_empty() {
                 self.give_up(lane, "was stopped");
@@ -90,7 +84,7 @@ impl<'a> Runner<'a> {
         Ok((self.tally, self.pacer))
     }
 
-    fn open(&mut self) -> Result<Vec<Lane>, RigError> {
+    fn open(&mut self) -> Result<Vec<Lane<P>>, RigError> {
         let location = self.rig.spec().location;
         let depth = self.plan.depth().clamp(1, DEPTH_MAX);
         let mut lanes = Vec::new();
@@ -106,19 +100,20 @@ impl<'a> Runner<'a> {
                 next: 0,
                 in_flight: VecDeque::new(),
                 idle: VecDeque::new(),
-                heard: Heard::at(self.rig.fabric.now_ns()),
+                heard: Heard::at(self.rig.now_ns()),
                 given_up: false,
             });
         }
         Ok(lanes)
     }
 
-    fn drive(&mut self, lanes: &mut [Lane]) -> Result<(), Box<dyn std::error::Error>> {
+    fn drive(&mut self, lanes: &mut [Lane<P>]) -> Result<(), Box<dyn std::error::Error>> {
         for lane in lanes.iter_mut() {
             self.refill(lane)?;
         }
         while lanes.iter().any(Lane::is_busy) {
             self.pacer.tick(self.rig);
+            self.rig.refresh_messages()?;
             let mut news = false;
             for lane in lanes.iter_mut() {
                 news |= self.collect(lane)?;
@@ -136,21 +131,21 @@ impl<'a> Runner<'a> {
     }
 
     /// Takes what has finished and submits as much again.
-    fn collect(&mut self, lane: &mut Lane) -> Result<bool, RigError> {
+    fn collect(&mut self, lane: &mut Lane<P>) -> Result<bool, RigError> {
         let mut news = false;
         while let Some(finished) = lane.transfers.pop_finished() {
             news = true;
             self.finish(lane, finished)?;
         }
         if news {
-            lane.heard = Heard::at(self.rig.fabric.now_ns());
+            lane.heard = Heard::at(self.rig.now_ns());
             self.refill(lane)?;
         }
         Ok(news)
     }
 
     /// What to do about a channel of which nothing is heard.
-    fn look(&mut self, lane: &mut Lane) {
+    fn look(&mut self, lane: &mut Lane<P>) {
         match self.pacer.due(self.rig, &mut lane.heard) {
             Due::Nothing => {}
             Due::Look => {
@@ -165,7 +160,9 @@ impl<'a> Runner<'a> {
         }
     }
 
-    fn refill(&mut self, lane: &mut Lane) -> Result<(), RigError> {
+    fn refill(&mut self, lane: &mut Lane<P>) -> Result<(), RigError> {
+        // A device that is gone ends whatever it is given at once, and that is no test of anything.
+        lane.given_up |= self.rig.is_gone();
         let before = lane.next;
         while !lane.given_up && lane.next < lane.count && lane.in_flight.len() < self.plan.depth() {
             self.submit(lane)?;
@@ -176,7 +173,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn submit(&mut self, lane: &mut Lane) -> Result<(), RigError> {
+    fn submit(&mut self, lane: &mut Lane<P>) -> Result<(), RigError> {
         let work = self.plan.work(lane.number, lane.next);
         let buffers = self.prepare(lane, &work)?;
         let peripheral = self.plan.peripheral();
@@ -200,7 +197,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Fills source and destination, and maps the memory side.
-    fn prepare(&mut self, lane: &mut Lane, work: &Work) -> Result<Buffers<Prepared>, RigError> {
+    fn prepare(&mut self, lane: &mut Lane<P>, work: &Work) -> Result<Buffers<P, Prepared>, RigError> {
         let mut memory = match lane.idle.pop_front() {
             Some(memory) if memory.iter().map(Vec::len).eq(work.lengths.iter().copied()) => memory,
             _ => work.lengths.iter().map(|length| vec![0; *length]).collect(),
@@ -224,15 +221,15 @@ impl<'a> Runner<'a> {
             self.device.fill(self.rig, &self.data, span)?;
         }
         let direction = if to_device { DataDirection::ToDevice } else { DataDirection::FromDevice };
-        let dma = &self.rig.dma;
+        let dma = self.rig.platform.dma();
         let map = |memory| Streaming::prepare(dma.clone(), memory, direction, &DmaConstraints::any());
-        memory.into_iter().map(map).collect::<Result<_, _>>().map_err(|refused| refused.error.into())
+        memory.into_iter().map(map).collect::<Result<_, _>>().map_err(|refused| RigError::dma(refused.error))
     }
 
     fn finish(
         &mut self,
-        lane: &mut Lane,
-        finished: Finished<SimDma, Vec<u8>, SEGMENTS_MAX>,
+        lane: &mut Lane<P>,
+        finished: Finished<P::Dma, Vec<u8>, SEGMENTS_MAX>,
     ) -> Result<(), RigError> {
         let completion = finished.completion;
         let memory: Vec<Vec<u8>> = finished.buffers.into_iter().map(Streaming::into_inner).collect();
@@ -262,7 +259,13 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    fn check(&mut self, lane: &Lane, index: usize, work: &Work, memory: &[Vec<u8>]) -> Result<(), RigError> {
+    fn check(
+        &mut self,
+        lane: &Lane<P>,
+        index: usize,
+        work: &Work,
+        memory: &[Vec<u8>],
+    ) -> Result<(), RigError> {
         let (span, to_device) = (span(work), lane.direction == Direction::MemToDev);
         let mut differences = Differences::default();
         if to_device {
@@ -283,13 +286,13 @@ impl<'a> Runner<'a> {
     }
 
     /// Stops a channel for good. Buffers come back if it obeys, or after a reset.
-    fn give_up(&mut self, lane: &mut Lane, why: &str) {
+    fn give_up(&mut self, lane: &mut Lane<P>, why: &str) {
         lane.given_up = true;
         let count = lane.in_flight.len();
         tracing::info!(channel = %lane.id, why, count, "giving up");
         // What a device that is gone says about it is of no use; it is at rest.
         let _ = lane.transfers.terminate_all();
-        let stopped = lane.transfers.synchronize(&mut self.rig.delay, REST_LIMIT_US).is_ok();
+        let stopped = lane.transfers.synchronize(self.rig.delay(), REST_LIMIT_US).is_ok();
         let mut text = format!("{} {why} with {count} transfers", lane.id);
         if !stopped {
             text.push_str(" and obeyed no stop");
@@ -302,11 +305,11 @@ impl<'a> Runner<'a> {
         self.tally.cause(text);
         lane.in_flight.clear();
         while let Some(buffers) = lane.transfers.pop_terminated() {
-            drop::<Buffers<Completed>>(buffers);
+            drop::<Buffers<P, Completed>>(buffers);
         }
     }
 
-    fn close(&mut self, lanes: Vec<Lane>) -> Result<(), RigError> {
+    fn close(&mut self, lanes: Vec<Lane<P>>) -> Result<(), RigError> {
         for lane in lanes {
             self.tally.stats(lane.transfers.channel().stats());
             match lane.transfers.into_channel() {

@@ -17,7 +17,6 @@ use super::handle::Cause;
 use super::params::{Dir, LocalIrq, Placement};
 use super::regs::hdma::{self, int};
 use super::regs::v0;
-use super::space::Side;
 use super::{DwEdma, Slot};
 use crate::device::Bus;
 
@@ -51,7 +50,7 @@ impl DwEdma {
         let addr = u64::from(high) << 32 | u64::from(low & !3);
         self.count(slot, |c| c.messages += 1);
         // Posted: nobody tells the engine if the message went nowhere.
-        if self.space.write(bus, Side::Link, addr, &data.to_le_bytes()).is_err() {
+        if self.space.send_message(bus, addr, data).is_err() {
             self.count(slot, |c| c.lost_writes += 1);
         }
     }

@@ -58,6 +58,14 @@ impl Space {
         let offset = self.offset(bus, addr).ok_or(DmaFault::Unmapped(addr))?;
         self.memory.write(offset, data).map_err(|_| DmaFault::Unmapped(addr))
     }
+
+    /// Writes an interrupt message across the link.
+    pub fn send_message(&self, bus: &mut dyn Bus, addr: u64, data: u32) -> Result<(), DmaFault> {
+        match self.memory_side {
+            Side::Local => bus.message_write(addr, data),
+            Side::Link => self.write(bus, Side::Link, addr, &data.to_le_bytes()),
+        }
+    }
 }
 
 /// What an engine makes of a read that was not answered with data.

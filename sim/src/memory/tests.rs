@@ -123,3 +123,25 @@ fn clearing_reaches_over_pages() {
     assert_eq!((all[4], all[5], all[4 + 2 * PAGE_SIZE], all[5 + 2 * PAGE_SIZE]), (1, 0, 0, 1));
     assert!(memory.clear(PAGE_SIZE, 2 * PAGE_SIZE + 1).is_err());
 }
+
+#[cfg(all(target_os = "linux", not(miri)))]
+#[test]
+fn another_mapping_of_the_file_sees_the_same_bytes() {
+    use std::io::{Read, Seek, SeekFrom, Write};
+
+    let memory = SharedMemory::new(3 * PAGE_SIZE - 5);
+    let fd = memory.as_fd().expect("the system gives anonymous files");
+    let mut file = std::fs::File::from(fd.try_clone_to_owned().unwrap());
+    assert_eq!(file.metadata().unwrap().len(), 3 * PAGE_SIZE as u64);
+    memory.write(PAGE_SIZE, b"from the memory").unwrap();
+    let mut bytes = [0; 15];
+    file.seek(SeekFrom::Start(PAGE_SIZE as u64)).unwrap();
+    file.read_exact(&mut bytes).unwrap();
+    assert_eq!(&bytes, b"from the memory");
+    file.seek(SeekFrom::Start(8)).unwrap();
+    file.write_all(b"from the file").unwrap();
+    let mut bytes = [0; 13];
+    memory.read(8, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"from the file");
+    assert!(file.set_len(PAGE_SIZE as u64).is_err(), "the file could shrink under the mapping");
+}

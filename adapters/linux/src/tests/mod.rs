@@ -1,0 +1,5 @@
+//! The Rust half on the host.
+
+mod binding;
+mod transfers;
+mod words;

@@ -1,0 +1,2 @@
+//! Scenarios in which unmodified Linux drivers and kernels are the peer.
+fn main() {}
