@@ -30,8 +30,8 @@ if [ ! -e "$library" ]; then
 	exit 1
 fi
 
-# The entry points are the functions that shim.h declares and src/entry.rs has.
-entries=$(sed -n 's/^pub \(unsafe \)\{0,1\}extern "C" fn \([a-z0-9_]*\).*/\2/p' src/entry.rs)
+# The entry points are the functions that shim.h declares and src/entry has.
+entries=$(sed -n 's/^pub \(unsafe \)\{0,1\}extern "C" fn \([a-z0-9_]*\).*/\2/p' src/entry/*.rs)
 set --
 for entry in $entries; do
 	set -- "$@" -u "$entry"

@@ -35,6 +35,8 @@ unbind() { printf '%s' "$1" > "/sys/bus/pci/devices/$1/driver/unbind" || fail "$
 
 failed=0
 echo
+# Made for each boot.
+# shellcheck source=/dev/null
 . /test.sh
 echo
 echo TOMBOLO-DMESG

@@ -119,10 +119,14 @@ impl Served {
         }
     }
 
-    /// What the server counted that is not 0, for logs.
+    /// What server and model counted, for logs.
     pub fn counters(&self) -> String {
         let counters = self.server.counters();
         let some = counters.named().filter(|(_, count)| *count != 0);
-        some.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
+        let server = some.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
+        match &self.engine {
+            Some(engine) => format!("{server}; {:?}", engine.counters()),
+            None => server,
+        }
     }
 }

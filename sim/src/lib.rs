@@ -8,12 +8,14 @@
 //! | [`fabric`] | machines with RAM, IOMMUs, interrupts, virtual time and faults |
 //! | [`host`] | the fabric as [`tombolo_hal`]'s platform: MMIO, DMA, interrupts, delays |
 //! | [`dw_edma`] | model of the Synopsys DesignWare PCIe eDMA and HDMA |
+//! | [`bridge`] | a pair of functions joined by shared memory and doorbells |
 //! | [`clock`], [`rng`] | where time and chance come from |
 //! | [`test_bus`] | a [`Bus`](device::Bus) for unit tests of one model |
 //!
 //! Who writes a model begins with [`device::Device`]; who tests a driver with [`fabric::Fabric`].
 #![deny(unsafe_code)]
 
+pub mod bridge;
 pub mod clock;
 pub mod config;
 pub mod device;

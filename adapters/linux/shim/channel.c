@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Channels: their descriptors, what finishes, and how they end. What clients call is in dmaengine.c.
+ * Channels: their descriptors, what finishes, opening and closing. What clients call is in
+ * dmaengine.c.
  *
- * A channel's transfers finish in the order in which they were submitted, so the client's descriptors
- * wait in a queue, and whatever Rust reports is about the first of them.
+ * A channel's transfers finish in the order in which they were submitted, so the client's
+ * descriptors wait in a queue, and whatever Rust reports is about the first of them.
  */
 #include <linux/delay.h>
 #include <linux/jiffies.h>
@@ -57,7 +58,7 @@ static void tombolo_desc_free_all(struct tombolo_chan *chan)
 }
 
 /* The first pending transfer has ended. The cookie is complete before the client is told. */
-static void tombolo_finish(struct tombolo_chan *chan, u32 result, u32 residue)
+void tombolo_finish(struct tombolo_chan *chan, u32 result, u32 residue)
 {
 	struct tombolo_desc *desc = tombolo_queue_pop(&chan->pending);
 
@@ -69,8 +70,8 @@ static void tombolo_finish(struct tombolo_chan *chan, u32 result, u32 residue)
 }
 
 /*
- * Takes what Rust reports. A period is the last of a report: it is returned, since its transfer stays
- * where it is. Returns how many things there were.
+ * Takes what Rust reports. A period is the last of a report: it is returned, since its transfer
+ * stays where it is. Returns how many things there were.
  */
 static u32 tombolo_collect(struct tombolo_chan *chan, struct tombolo_tell *period)
 {
@@ -100,7 +101,9 @@ static u32 tombolo_collect(struct tombolo_chan *chan, struct tombolo_tell *perio
 	return count;
 }
 
-/* Tells clients, in order and outside of the lock: they may prepare, submit, issue and terminate. */
+/*
+ * Tells clients, in order and outside of the lock: they may prepare, submit, issue and terminate.
+ */
 static void tombolo_tell_all(struct tombolo_chan *chan, struct tombolo_desc *done)
 {
 	struct tombolo_desc *desc;
@@ -185,6 +188,7 @@ int tombolo_chan_open(struct tombolo_chan *chan)
 	};
 	struct tombolo_desc *desc;
 	unsigned long flags;
+	bool opened;
 	unsigned int i;
 	int err = -ENOMEM;
 
@@ -214,11 +218,14 @@ int tombolo_chan_open(struct tombolo_chan *chan)
 	chan->room.descriptors = args.descriptors;
 	chan->room.segments = args.segments;
 	spin_lock_irqsave(&chan->lock, flags);
-	/* Who stops the device takes the lock after it said so. */
-	if (!edma->dead)
+	/*
+	 * Who stops the device takes the lock after it said so, and has the channel from then on.
+	 */
+	opened = !edma->dead;
+	if (opened)
 		chan->rust = args.place;
 	spin_unlock_irqrestore(&chan->lock, flags);
-	if (chan->rust)
+	if (opened)
 		return 0;
 	tombolo_edma_chan_close(args.place);
 	chan->place = NULL;
@@ -257,7 +264,7 @@ void tombolo_dmaengine_stats(struct tombolo_chan *chan, struct tombolo_stats *st
 }
 
 /* Takes the channel from Rust. Whatever is pending stays with the caller. May sleep. */
-static void tombolo_chan_detach(struct tombolo_chan *chan)
+void tombolo_chan_detach(struct tombolo_chan *chan)
 {
 	struct tombolo_stats stats;
 	unsigned long flags;
@@ -270,6 +277,7 @@ static void tombolo_chan_detach(struct tombolo_chan *chan)
 	chan->rust = NULL;
 	chan->held = false;
 	chan->issue_later = false;
+	chan->terminate_later = false;
 	spin_unlock_irqrestore(&chan->lock, flags);
 	if (!rust)
 		return;
@@ -285,6 +293,11 @@ static void tombolo_chan_detach(struct tombolo_chan *chan)
 /* Nothing is pending, and nobody is told any more. May sleep. */
 void tombolo_chan_close(struct tombolo_chan *chan)
 {
+	unsigned int left = 250;
+
+	/* Closing asks the device, so one that is being reset is waited for. */
+	while (READ_ONCE(chan->edma->away) && !READ_ONCE(chan->edma->dead) && left--)
+		msleep(20);
 	tombolo_wait(chan, tombolo_edma_chan_is_quiescent, 1000);
 	tombolo_chan_detach(chan);
 	/* The watch may have called it once more. */
@@ -345,60 +358,4 @@ void tombolo_dmaengine_kick(struct tombolo_edma *edma)
 
 	for (i = 0; i < edma->count; i++)
 		tasklet_schedule(&edma->channels[i].bottom_half);
-}
-
-/* Reports what has finished, notes how far the rest has come, and drops it. */
-static void tombolo_chan_abort(struct tombolo_chan *chan)
-{
-	struct tombolo_status status;
-	struct tombolo_desc *desc;
-
-	if (!chan->rust)
-		return;
-	tombolo_collect_finished(chan);
-	for (desc = chan->pending.head; desc; desc = desc->next) {
-		tombolo_edma_chan_status(chan->rust, desc->cookie, &status);
-		desc->result.residue = status.residue;
-	}
-	tombolo_edma_chan_terminate(chan->rust);
-}
-
-/*
- * The device goes: the engine stops, and all that is pending ends with an error, which
- * tombolo_dmaengine_flush() tells once nothing can move any more. May sleep.
- */
-void tombolo_dmaengine_stop(struct tombolo_edma *edma)
-{
-	struct tombolo_chan *chan;
-	unsigned long flags;
-	unsigned int i;
-
-	raw_spin_lock_irqsave(&edma->control_lock, flags);
-	edma->dead = true;
-	raw_spin_unlock_irqrestore(&edma->control_lock, flags);
-	for (i = 0; i < edma->count; i++) {
-		chan = &edma->channels[i];
-		spin_lock_irqsave(&chan->lock, flags);
-		tombolo_chan_abort(chan);
-		spin_unlock_irqrestore(&chan->lock, flags);
-	}
-	for (i = 0; i < edma->count; i++) {
-		chan = &edma->channels[i];
-		tombolo_wait(chan, tombolo_edma_chan_is_quiescent, 1000);
-		tombolo_chan_detach(chan);
-		spin_lock_irqsave(&chan->lock, flags);
-		while (chan->pending.head)
-			tombolo_finish(chan, DMA_TRANS_ABORTED, chan->pending.head->result.residue);
-		spin_unlock_irqrestore(&chan->lock, flags);
-	}
-}
-
-/* Returns when every client was told. May sleep. */
-void tombolo_dmaengine_flush(struct tombolo_edma *edma)
-{
-	unsigned int i;
-
-	tombolo_dmaengine_kick(edma);
-	for (i = 0; i < edma->count; i++)
-		tasklet_kill(&edma->channels[i].bottom_half);
 }

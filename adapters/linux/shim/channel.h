@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What channel.c, prep.c and dmaengine.c share: directions, queues of descriptors, cookies, and telling clients.
+ * What channel.c, prep.c and dmaengine.c share: directions, queues of descriptors, cookies, and
+ * telling clients.
  *
  * The kernel's own helpers for cookies and callbacks are private to drivers/dma.
  */
@@ -104,7 +105,7 @@ static inline void tombolo_tell(const struct tombolo_tell *tell,
 		tell->callback(tell->param);
 }
 
-/* channel.c; the first three under the channel's lock */
+/* channel.c; the first four under the channel's lock */
 struct tombolo_desc *tombolo_desc_get(struct tombolo_chan *chan);
 
 static inline void tombolo_desc_put(struct tombolo_chan *chan, struct tombolo_desc *desc)
@@ -113,9 +114,11 @@ static inline void tombolo_desc_put(struct tombolo_chan *chan, struct tombolo_de
 	chan->free = desc;
 }
 
+void tombolo_finish(struct tombolo_chan *chan, u32 result, u32 residue);
 void tombolo_collect_finished(struct tombolo_chan *chan);
 int tombolo_chan_open(struct tombolo_chan *chan);
 void tombolo_chan_close(struct tombolo_chan *chan);
+void tombolo_chan_detach(struct tombolo_chan *chan);
 bool tombolo_wait(struct tombolo_chan *chan, int (*rests)(void *rust), unsigned int limit_ms);
 
 /* prep.c */

@@ -55,12 +55,14 @@ static int tombolo_status_show(struct seq_file *s, void *unused)
 	struct tombolo_edma *edma = s->private;
 	struct tombolo_stats stats, sum = {};
 	struct tombolo_chan *chan;
-	u64 interrupts = 0;
+	u64 interrupts = 0, spurious = 0;
 	char prefix[32];
 	unsigned int i;
 
-	for (i = 0; i < edma->requested; i++)
+	for (i = 0; i < edma->requested; i++) {
 		interrupts += READ_ONCE(edma->vector[i].interrupts);
+		spurious += READ_ONCE(edma->vector[i].spurious);
+	}
 	seq_printf(s, "format %s\n", tombolo_formats[edma->engine.format & 7]);
 	seq_printf(s, "write_channels %u\n", edma->engine.write_channels);
 	seq_printf(s, "read_channels %u\n", edma->engine.read_channels);
@@ -69,7 +71,7 @@ static int tombolo_status_show(struct seq_file *s, void *unused)
 	seq_printf(s, "interrupts %llu\n", interrupts);
 	for (i = 0; i < edma->requested; i++)
 		seq_printf(s, "vector%u %llu\n", i, READ_ONCE(edma->vector[i].interrupts));
-	seq_printf(s, "spurious_interrupts %llu\n", READ_ONCE(edma->spurious_interrupts));
+	seq_printf(s, "spurious_interrupts %llu\n", spurious);
 	seq_printf(s, "messages_followed %llu\n", READ_ONCE(edma->messages_followed));
 	seq_printf(s, "gone %d\n", tombolo_edma_is_gone(edma->handles.shared));
 	for (i = 0; i < edma->count; i++) {
@@ -82,7 +84,8 @@ static int tombolo_status_show(struct seq_file *s, void *unused)
 		tombolo_dmaengine_stats(chan, &stats);
 		if (!stats.submitted)
 			continue;
-		snprintf(prefix, sizeof(prefix), "%s%u.", chan->kind ? "read" : "write", chan->index);
+		snprintf(prefix, sizeof(prefix), "%s%u.", chan->kind ? "read" : "write",
+			 chan->index);
 		tombolo_show_stats(s, prefix, &stats);
 	}
 	return 0;

@@ -2,8 +2,8 @@
 /*
  * The dmaengine provider: what clients call.
  *
- * A client of the stock dw-edma finds the same things: a channel moves data one way, slave addresses
- * are CPU physical addresses of the device's BAR, chan->private is the channel's struct
+ * A client of the stock dw-edma finds the same things: a channel moves data one way, slave
+ * addresses are CPU physical addresses of the device's BAR, chan->private is the channel's struct
  * dw_edma_region, and HDMA native takes an int in peripheral_config (not 0: without a list).
  */
 #include <linux/dma-mapping.h>
@@ -55,7 +55,7 @@ dma_cookie_t tombolo_tx_submit(struct dma_async_tx_descriptor *tx)
 	unsigned long flags;
 
 	spin_lock_irqsave(&chan->lock, flags);
-	if (likely(chan->rust && !chan->edma->dead))
+	if (likely(chan->rust && !chan->edma->dead && !chan->terminate_later))
 		cookie = tombolo_edma_chan_submit(chan->rust, desc->prepared, &desc->cookie);
 	if (likely(!cookie)) {
 		cookie = tombolo_cookie_assign(tx);
@@ -91,25 +91,19 @@ static enum dma_status tombolo_tx_status(struct dma_chan *dchan, dma_cookie_t co
 {
 	struct tombolo_chan *chan = to_tombolo_chan(dchan);
 	struct tombolo_status now = {};
-	dma_cookie_t used, complete;
 	struct tombolo_desc *desc;
 	enum dma_status status;
 	unsigned long flags;
 
-	used = READ_ONCE(dchan->cookie);
-	complete = READ_ONCE(dchan->completed_cookie);
-	status = dma_async_is_complete(cookie, complete, used);
+	spin_lock_irqsave(&chan->lock, flags);
+	status = dma_async_is_complete(cookie, dchan->completed_cookie, dchan->cookie);
 	if (state) {
-		state->last = complete;
-		state->used = used;
-		state->residue = 0;
+		state->last = dchan->completed_cookie;
+		state->used = dchan->cookie;
 		state->in_flight_bytes = 0;
 	}
-	if (status == DMA_COMPLETE)
-		return status;
-
-	spin_lock_irqsave(&chan->lock, flags);
-	for (desc = chan->pending.head; desc; desc = desc->next) {
+	desc = status == DMA_COMPLETE ? NULL : chan->pending.head;
+	for (; desc; desc = desc->next) {
 		if (desc->tx.cookie != cookie)
 			continue;
 		if (chan->rust)
@@ -169,18 +163,22 @@ static int tombolo_terminate_all(struct dma_chan *dchan)
 
 	tombolo_queue_init(&dropped);
 	spin_lock_irqsave(&chan->lock, flags);
-	if (chan->rust && !chan->edma->dead) {
+	if (chan->rust) {
 		tombolo_collect_finished(chan);
-		tombolo_edma_chan_terminate(chan->rust);
 		chan->held = false;
 		chan->issue_later = false;
-		while ((desc = tombolo_queue_pop(&chan->pending))) {
-			tombolo_cookie_complete(&desc->tx);
-			tombolo_queue_push(&dropped, desc);
-		}
-		if (chan->done.head)
-			tasklet_schedule(&chan->bottom_half);
+		if (unlikely(chan->edma->cut_off))
+			chan->terminate_later = true;
+		else
+			tombolo_edma_chan_terminate(chan->rust);
 	}
+	/* Also of a device that is gone: who was about to tell them finds nothing. */
+	while ((desc = tombolo_queue_pop(&chan->pending))) {
+		tombolo_cookie_complete(&desc->tx);
+		tombolo_queue_push(&dropped, desc);
+	}
+	if (chan->done.head)
+		tasklet_schedule(&chan->bottom_half);
 	spin_unlock_irqrestore(&chan->lock, flags);
 	while ((desc = tombolo_queue_pop(&dropped))) {
 		dma_descriptor_unmap(&desc->tx);
@@ -226,8 +224,8 @@ static bool tombolo_no_channel(struct dma_chan *chan, void *unused)
 }
 
 /*
- * Returns when whoever is inside of dmaengine's list mutex now has left it. The mutex is private to the
- * core, but a request that takes no channel goes through it.
+ * Returns when whoever is inside of dmaengine's list mutex now has left it. The mutex is private to
+ * the core, but a request that takes no channel goes through it.
  */
 void tombolo_dmaengine_barrier(void)
 {

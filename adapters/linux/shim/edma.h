@@ -2,10 +2,10 @@
 /*
  * What the C files of the module share among themselves.
  *
- * Locks, outermost first: an interrupt's desc->lock (the kernel's, held around the message callback),
- * edma->control_lock, edma->register_lock (taken by Rust). A channel's lock is never held together
- * with control_lock; Rust takes register_lock under it. No interrupt function of the kernel is called
- * under any of them.
+ * Locks, outermost first: an interrupt's desc->lock (the kernel's, held around the message
+ * callback), edma->control_lock, edma->register_lock (taken by Rust). A channel's lock is never
+ * held together with control_lock; Rust takes register_lock under it. No interrupt function of the
+ * kernel is called under any of them.
  */
 #ifndef TOMBOLO_EDMA_H
 #define TOMBOLO_EDMA_H
@@ -71,9 +71,12 @@ struct tombolo_chan {
 	struct list_head all;
 	/* Paused by a suspend and not by the client. */
 	bool held;
-	/* Issued while the device was away. */
+	/* Issued, or terminated, while the device was away. */
 	bool issue_later;
-	/* Completions so far, how many there were when the watch looked last, and how often since. */
+	bool terminate_later;
+	/*
+	 * Completions so far, how many there were when the watch looked last, and how often since.
+	 */
 	u64 completions;
 	u64 watched;
 	unsigned int stalled;
@@ -88,6 +91,7 @@ struct tombolo_vector {
 	unsigned int index;
 	int irq;
 	u64 interrupts;
+	u64 spurious;
 	char name[40];
 };
 
@@ -123,8 +127,9 @@ struct tombolo_edma {
 	bool dead;
 	/* The device is away for a time, as dead is seen. */
 	bool away;
+	/* It went in the midst of transfers. */
+	bool cut_off;
 
-	u64 spurious_interrupts;
 	u64 messages_followed;
 	struct dentry *debugfs;
 
@@ -147,11 +152,14 @@ void tombolo_dmaengine_barrier(void);
 
 /* channel.c */
 void tombolo_chan_init(struct tombolo_edma *edma, struct tombolo_chan *chan);
-void tombolo_dmaengine_stop(struct tombolo_edma *edma);
-void tombolo_dmaengine_flush(struct tombolo_edma *edma);
 void tombolo_dmaengine_kick(struct tombolo_edma *edma);
 bool tombolo_dmaengine_look(struct tombolo_edma *edma);
 void tombolo_dmaengine_stats(struct tombolo_chan *chan, struct tombolo_stats *stats);
+
+/* stop.c */
+void tombolo_dmaengine_stop(struct tombolo_edma *edma);
+void tombolo_dmaengine_flush(struct tombolo_edma *edma);
+void tombolo_dmaengine_lost(struct tombolo_edma *edma);
 
 /* power.c */
 extern const struct dev_pm_ops tombolo_pm_ops;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * Interrupts. The engine writes its messages itself, so it is told of every new one: when an interrupt
- * moves to another CPU, the kernel calls us with the message that it has just written.
+ * Interrupts. The engine writes its messages itself, so it is told of every new one: when an
+ * interrupt moves to another CPU, the kernel calls us with the message that it has just written.
  */
 #include <linux/interrupt.h>
 #include <linux/irq.h>
@@ -20,7 +20,7 @@ static irqreturn_t tombolo_irq(int irq, void *data)
 	vector->interrupts++;
 	if (!tombolo_edma_irq(edma->handles.shared, &report)) {
 		/* Two events can share one look, so the second message finds nothing. */
-		edma->spurious_interrupts++;
+		vector->spurious++;
 		return IRQ_HANDLED;
 	}
 	for (bits = report.write_channels; bits; bits &= bits - 1) {
@@ -34,7 +34,9 @@ static irqreturn_t tombolo_irq(int irq, void *data)
 	return IRQ_HANDLED;
 }
 
-/* MSI has one descriptor for all vectors; the number of the vector is in the low bits of the data. */
+/*
+ * MSI has one descriptor for all vectors; the number of the vector is in the low bits of the data.
+ */
 static void tombolo_set_message(struct tombolo_edma *edma, unsigned int index,
 				const struct msi_msg *msg, bool msix)
 {
@@ -56,9 +58,9 @@ static void tombolo_set_message(struct tombolo_edma *edma, unsigned int index,
 }
 
 /*
- * Called under the interrupt's raw desc->lock, interrupts off, possibly in the middle of the interrupt
- * itself, and twice in a row if both CPU and vector change. When this returns the engine sends nothing
- * to the old place any more; what it is to send is settled a moment later.
+ * Called under the interrupt's raw desc->lock, interrupts off, possibly in the middle of the
+ * interrupt itself, and twice in a row if both CPU and vector change. When this returns the engine
+ * sends nothing to the old place any more; what it is to send is settled a moment later.
  */
 static void tombolo_write_msi_msg(struct msi_desc *desc, void *data)
 {
@@ -70,7 +72,8 @@ static void tombolo_write_msi_msg(struct msi_desc *desc, void *data)
 	if (!desc->msg.address_lo && !desc->msg.address_hi)
 		return;
 	raw_spin_lock_irqsave(&edma->control_lock, flags);
-	tombolo_set_message(edma, vector->index, &desc->msg, edma->vectors.mode == TOMBOLO_IRQ_MSIX);
+	tombolo_set_message(edma, vector->index, &desc->msg,
+			    edma->vectors.mode == TOMBOLO_IRQ_MSIX);
 	if (edma->handles.control && !edma->polled && !edma->away &&
 	    tombolo_edma_hold(edma->handles.control))
 		tasklet_schedule(&edma->new_message);

@@ -50,8 +50,8 @@ void tombolo_edma_put(struct tombolo_edma *edma)
 }
 
 /*
- * The core reads the channel once more after it has called device_release(), under its mutex: so the
- * memory goes only after somebody else has been in there.
+ * The core reads the channel once more after it has called device_release(), under its mutex: so
+ * the memory goes only after somebody else has been in there.
  */
 static void tombolo_release_work(struct work_struct *work)
 {
@@ -284,8 +284,6 @@ static void tombolo_remove(struct pci_dev *pdev)
 
 	tombolo_debugfs_remove(edma);
 	tombolo_dmaengine_stop(edma);
-	/* Whatever the engine did, it reaches no memory from here on. */
-	pci_clear_master(pdev);
 	tombolo_irq_free(edma);
 	tombolo_watch_stop(edma);
 	/* Somebody may be about to open a channel, and finds out that it is too late. */
@@ -301,11 +299,7 @@ static void tombolo_remove(struct pci_dev *pdev)
 
 static void tombolo_shutdown(struct pci_dev *pdev)
 {
-	struct tombolo_edma *edma = pci_get_drvdata(pdev);
-
-	tombolo_dmaengine_stop(edma);
-	pci_clear_master(pdev);
-	tombolo_dmaengine_flush(edma);
+	tombolo_dmaengine_lost(pci_get_drvdata(pdev));
 }
 
 static const struct pci_device_id tombolo_ids[] = {

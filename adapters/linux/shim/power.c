@@ -26,8 +26,8 @@ static void tombolo_hold(struct tombolo_chan *chan, bool hold)
 }
 
 /*
- * The device goes for a time: suspend, reset. What the engine has is finished first; with force it ends
- * with an error when the device comes back. May sleep.
+ * The device goes for a time: suspend, reset. What the engine has is finished first; with force it
+ * ends with an error when the device comes back. May sleep.
  */
 static int tombolo_away(struct tombolo_edma *edma, bool force)
 {
@@ -36,15 +36,24 @@ static int tombolo_away(struct tombolo_edma *edma, bool force)
 	bool late;
 	int err;
 
+	if (edma->away || edma->dead)
+		return 0;
 	for (i = 0; i < edma->count; i++)
 		tombolo_hold(&edma->channels[i], true);
 	for (;;) {
+		late = time_after(jiffies, end);
+		/*
+		 * What it may still move reaches no memory: a client that terminates now may free
+		 * it.
+		 */
+		if (force && late)
+			pci_clear_master(edma->pdev);
 		raw_spin_lock_irqsave(&edma->control_lock, flags);
 		err = tombolo_edma_suspend(edma->handles.control);
-		late = time_after(jiffies, end);
-		edma->away = !err || (force && late);
+		edma->cut_off = err && force && late;
+		edma->away = !err || edma->cut_off;
 		raw_spin_unlock_irqrestore(&edma->control_lock, flags);
-		if (edma->away || err != -EBUSY || late)
+		if (edma->away || late)
 			break;
 		usleep_range(500, 1000);
 	}
@@ -64,30 +73,49 @@ static int tombolo_away(struct tombolo_edma *edma, bool force)
 	return 0;
 }
 
+/* What clients asked for while the device was away. */
+static void tombolo_catch_up(struct tombolo_chan *chan)
+{
+	unsigned long flags;
+
+	spin_lock_irqsave(&chan->lock, flags);
+	if (chan->rust && chan->terminate_later)
+		tombolo_edma_chan_terminate(chan->rust);
+	chan->terminate_later = false;
+	spin_unlock_irqrestore(&chan->lock, flags);
+	tombolo_hold(chan, false);
+	spin_lock_irqsave(&chan->lock, flags);
+	if (chan->rust && chan->issue_later)
+		tombolo_edma_chan_issue(chan->rust);
+	chan->issue_later = false;
+	spin_unlock_irqrestore(&chan->lock, flags);
+}
+
 /* It is back, without its memory. May sleep. */
 static void tombolo_back(struct tombolo_edma *edma)
 {
-	struct tombolo_chan *chan;
 	unsigned long flags;
 	unsigned int i;
 	int err;
 
+	if (!edma->away || edma->dead)
+		return;
+	pci_set_master(edma->pdev);
 	raw_spin_lock_irqsave(&edma->control_lock, flags);
-	edma->away = false;
 	err = tombolo_edma_after_reset(edma->handles.control);
+	edma->away = err != 0;
+	if (!err)
+		edma->cut_off = false;
 	raw_spin_unlock_irqrestore(&edma->control_lock, flags);
-	if (err)
-		pci_err(edma->pdev, "the engine did not come back: %d\n", err);
-	tombolo_irq_enable(edma);
-	for (i = 0; i < edma->count; i++) {
-		chan = &edma->channels[i];
-		tombolo_hold(chan, false);
-		spin_lock_irqsave(&chan->lock, flags);
-		if (chan->issue_later && chan->rust)
-			tombolo_edma_chan_issue(chan->rust);
-		chan->issue_later = false;
-		spin_unlock_irqrestore(&chan->lock, flags);
+	if (err) {
+		pci_err(edma->pdev, "the engine did not come back: %d; unbind and bind the driver\n",
+			err);
+		tombolo_dmaengine_lost(edma);
+		return;
 	}
+	tombolo_irq_enable(edma);
+	for (i = 0; i < edma->count; i++)
+		tombolo_catch_up(&edma->channels[i]);
 	tombolo_dmaengine_kick(edma);
 	tombolo_watch(edma);
 }
@@ -117,9 +145,10 @@ static void tombolo_reset_done(struct pci_dev *pdev)
 
 static pci_ers_result_t tombolo_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
-	/* remove() follows, and ends everything with an error. */
-	if (state == pci_channel_io_perm_failure)
+	if (state == pci_channel_io_perm_failure) {
+		tombolo_dmaengine_lost(pci_get_drvdata(pdev));
 		return PCI_ERS_RESULT_DISCONNECT;
+	}
 	tombolo_away(pci_get_drvdata(pdev), true);
 	return state == pci_channel_io_frozen ? PCI_ERS_RESULT_NEED_RESET :
 						PCI_ERS_RESULT_CAN_RECOVER;

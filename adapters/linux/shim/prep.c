@@ -83,7 +83,8 @@ struct tombolo_want {
 	const struct tombolo_slave *slave;
 };
 
-static int tombolo_prep_rust(struct tombolo_chan *chan, const struct tombolo_want *want, u64 *prepared)
+static int tombolo_prep_rust(struct tombolo_chan *chan, const struct tombolo_want *want,
+			     u64 *prepared)
 {
 	u32 interrupt = want->flags & DMA_PREP_INTERRUPT;
 
@@ -113,7 +114,7 @@ static struct dma_async_tx_descriptor *tombolo_prep(struct tombolo_chan *chan,
 	int err;
 
 	spin_lock_irqsave(&chan->lock, flags);
-	if (!chan->rust || chan->edma->dead)
+	if (!chan->rust || chan->edma->dead || chan->terminate_later)
 		goto unlock;
 	desc = tombolo_desc_get(chan);
 	if (!desc)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * What C and Rust share: ../src/abi.rs and ../src/entry.rs in C's words.
+ * What C and Rust share: ../src/abi.rs and ../src/entry in C's words.
  *
- * Structures have the same size and offsets on both sides, which both sides check. "Control" functions
- * are called under the control lock, "channel" functions under the channel's lock; the others say
- * where they may be called. Errors are negative errno values.
+ * Structures have the same size and offsets on both sides, which both sides check. "Control"
+ * functions are called under the control lock, "channel" functions under the channel's lock; the
+ * others say where they may be called. Errors are negative errno values.
  */
 #ifndef TOMBOLO_SHIM_H
 #define TOMBOLO_SHIM_H
@@ -149,6 +149,7 @@ struct tombolo_stats {
 static_assert(sizeof(struct tombolo_sg) == 16);
 static_assert(offsetof(struct tombolo_sg, length) == 8);
 static_assert(sizeof(struct tombolo_slave) == 24);
+static_assert(offsetof(struct tombolo_slave, dst_addr) == 8);
 static_assert(offsetof(struct tombolo_slave, flags) == 16);
 static_assert(offsetof(struct tombolo_slave, non_list) == 20);
 static_assert(sizeof(struct tombolo_completion) == 24);
@@ -169,26 +170,53 @@ static_assert(offsetof(struct tombolo_engine, write_channels) == 24);
 static_assert(offsetof(struct tombolo_engine, read_channels) == 26);
 static_assert(offsetof(struct tombolo_engine, memory_size) == 28);
 static_assert(sizeof(struct tombolo_places) == 16);
+static_assert(offsetof(struct tombolo_places, list_size) == 4);
 static_assert(offsetof(struct tombolo_places, data_offset) == 8);
+static_assert(offsetof(struct tombolo_places, data_size) == 12);
 static_assert(sizeof(struct tombolo_message) == 16);
 static_assert(offsetof(struct tombolo_message, data) == 8);
+static_assert(offsetof(struct tombolo_message, reserved) == 12);
 static_assert(sizeof(struct tombolo_vectors) == 16 + 16 * TOMBOLO_MAX_VECTORS);
+static_assert(offsetof(struct tombolo_vectors, count) == 4);
 static_assert(offsetof(struct tombolo_vectors, epoch) == 8);
+static_assert(offsetof(struct tombolo_vectors, reserved) == 12);
 static_assert(offsetof(struct tombolo_vectors, messages) == 16);
 static_assert(sizeof(struct tombolo_open_args) == 56);
+static_assert(offsetof(struct tombolo_open_args, registers_size) == 8);
+static_assert(offsetof(struct tombolo_open_args, lock) == 16);
 static_assert(offsetof(struct tombolo_open_args, vectors) == 24);
 static_assert(offsetof(struct tombolo_open_args, format) == 32);
 static_assert(offsetof(struct tombolo_open_args, write_channels) == 36);
+static_assert(offsetof(struct tombolo_open_args, read_channels) == 38);
 static_assert(offsetof(struct tombolo_open_args, function) == 40);
+static_assert(offsetof(struct tombolo_open_args, reserved) == 44);
 static_assert(offsetof(struct tombolo_open_args, device) == 48);
 static_assert(sizeof(struct tombolo_handles) == 16);
+static_assert(offsetof(struct tombolo_handles, control) == 8);
 static_assert(sizeof(struct tombolo_chan_args) == 56);
+static_assert(offsetof(struct tombolo_chan_args, pool) == 8);
+static_assert(offsetof(struct tombolo_chan_args, list) == 16);
 static_assert(offsetof(struct tombolo_chan_args, list_address) == 24);
 static_assert(offsetof(struct tombolo_chan_args, list_size) == 32);
+static_assert(offsetof(struct tombolo_chan_args, descriptors) == 36);
+static_assert(offsetof(struct tombolo_chan_args, segments) == 40);
 static_assert(offsetof(struct tombolo_chan_args, kind) == 44);
+static_assert(offsetof(struct tombolo_chan_args, index) == 48);
+static_assert(offsetof(struct tombolo_chan_args, reserved) == 52);
 static_assert(sizeof(struct tombolo_room) == 8);
+static_assert(offsetof(struct tombolo_room, segments) == 4);
 static_assert(sizeof(struct tombolo_stats) == 96);
+static_assert(offsetof(struct tombolo_stats, completed) == 8);
+static_assert(offsetof(struct tombolo_stats, failed) == 16);
+static_assert(offsetof(struct tombolo_stats, periods) == 24);
+static_assert(offsetof(struct tombolo_stats, bytes) == 32);
+static_assert(offsetof(struct tombolo_stats, segments) == 40);
+static_assert(offsetof(struct tombolo_stats, doorbells) == 48);
+static_assert(offsetof(struct tombolo_stats, doorbells_again) == 56);
+static_assert(offsetof(struct tombolo_stats, events) == 64);
+static_assert(offsetof(struct tombolo_stats, spurious) == 72);
 static_assert(offsetof(struct tombolo_stats, found_by_looking) == 80);
+static_assert(offsetof(struct tombolo_stats, violations) == 88);
 
 /* Rust, called by C. */
 u32 tombolo_init(void);

@@ -16,6 +16,7 @@
 #include "shim.h"
 
 unsigned long tombolo_shim_lock(void *lock)
+	__acquires(lock)
 {
 	unsigned long flags;
 
@@ -24,6 +25,7 @@ unsigned long tombolo_shim_lock(void *lock)
 }
 
 void tombolo_shim_unlock(void *lock, unsigned long flags)
+	__releases(lock)
 {
 	raw_spin_unlock_irqrestore((raw_spinlock_t *)lock, flags);
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
- * The watch: a timer that looks at channels with transfers. Without interrupts it is how completions
- * are found. With them it finds what nothing else does: a lost interrupt, and a device that is gone,
- * which interrupts nobody. It runs only while there are transfers.
+ * The watch: a timer that looks at channels with transfers. Without interrupts it is how
+ * completions are found. With them it finds what nothing else does: a lost interrupt, and a device
+ * that is gone, which interrupts nobody. It runs only while there are transfers.
  */
 #include <linux/atomic.h>
 

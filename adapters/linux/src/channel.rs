@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use dw_edma::{Channel, ChannelId, ChannelKind, Error, Format, ListMemory, NoList, Peripheral, Stats};
+use dw_edma::{Channel, ChannelId, ChannelKind, Error, Format, ListMemory, Peripheral, Stats};
 use tombolo_hal::EngineAddr;
 use tombolo_hal::dmaengine::{
     Cookie, Descriptor, Direction, DmaChannel, PrepFlags, Rejected, SgEntry, SlaveConfig,
@@ -15,32 +15,16 @@ use crate::errno::{EINVAL, errno};
 use crate::memory::{LentPool, lend_pool};
 use crate::translate;
 
-/// A channel whose list lies behind a BAR.
-type WithList = Channel<SharedPtr, RawMmio, LentPool>;
-/// A channel of an engine that cannot be told where a list is.
-type WithoutList = Channel<SharedPtr, NoList, LentPool>;
-
-enum Inner {
-    WithList(WithList),
-    WithoutList(WithoutList),
-}
-
 /// One channel. The shim's channel lock is held for every call.
+///
+/// Its list lies behind a BAR. An engine that cannot be told where a list is has channels of the same
+/// type, without one.
 pub struct Chan {
-    inner: Inner,
+    inner: Channel<SharedPtr, RawMmio, LentPool>,
     shared: SharedPtr,
     format: Format,
     /// The pool's size now.
     room: abi::Room,
-}
-
-macro_rules! inner {
-    ($this:expr, $channel:ident => $call:expr) => {
-        match &mut $this.inner {
-            Inner::WithList($channel) => $call,
-            Inner::WithoutList($channel) => $call,
-        }
-    };
 }
 
 /// How many completions [`Chan::poll`] reports at most at a time.
@@ -75,14 +59,17 @@ impl Chan {
             Some(list) => {
                 // SAFETY: the caller's promise; ioremap maps uncached.
                 let list = unsafe { RawMmio::new(list, args.list_size as usize, Caching::Uncached) };
-                ListMemory::new(list, EngineAddr::new(args.list_address))
-                    .map_err(Error::from)
-                    .and_then(|list| control.controller().open_channel(id, list, pool))
-                    .map(Inner::WithList)
+                ListMemory::new(list, EngineAddr::new(args.list_address)).map_err(Error::from)
             }
-            None => control.controller().open_channel(id, ListMemory::none(), pool).map(Inner::WithoutList),
+            None => {
+                let nothing = NonNull::<u64>::dangling().cast();
+                // SAFETY: there is nothing in it, so nothing of it is accessed.
+                Ok(ListMemory::absent(unsafe { RawMmio::new(nothing, 0, Caching::Uncached) }))
+            }
         };
-        let inner = opened.map_err(|error| errno(&error))?;
+        let inner = opened
+            .and_then(|list| control.controller().open_channel(id, list, pool))
+            .map_err(|error| errno(&error))?;
         Ok(Self { inner, shared, format, room })
     }
 
@@ -102,7 +89,7 @@ impl Chan {
     pub unsafe fn grow(&mut self, memory: *mut core::ffi::c_void, room: abi::Room) -> Result<(), i32> {
         // SAFETY: the caller's promise.
         let pool = unsafe { lend_pool(memory, room.descriptors, room.segments) }.ok_or(-EINVAL)?;
-        inner!(self, channel => channel.move_pool(pool)).map_err(|_| -EINVAL)?;
+        self.inner.move_pool(pool).map_err(|_| -EINVAL)?;
         self.room = room;
         Ok(())
     }
@@ -117,7 +104,7 @@ impl Chan {
     /// A negative number of Linux.
     pub fn configure(&mut self, config: &abi::Slave) -> Result<(), i32> {
         let config = self.slave(config)?;
-        inner!(self, channel => channel.configure(&config)).map_err(|error| errno(&error))
+        self.inner.configure(&config).map_err(|error| errno(&error))
     }
 
     /// Prepares a transfer. A configuration that comes with it is the sticky one afterwards, as Linux
@@ -135,16 +122,15 @@ impl Chan {
     ) -> Result<Descriptor, i32> {
         let config = config.map(|config| self.slave(config)).transpose()?;
         let flags = PrepFlags { interrupt };
-        inner!(self, channel => {
-            let prepared = channel
-                .prep_slave_sg_config(sg, direction, flags, config.as_ref())
-                .map_err(|error| errno(&error))?;
-            if let Some(config) = config {
-                // What was good enough for the transfer is good enough to keep.
-                channel.restore_configuration(Some(config));
-            }
-            Ok(prepared)
-        })
+        let prepared = self
+            .inner
+            .prep_slave_sg_config(sg, direction, flags, config.as_ref())
+            .map_err(|error| errno(&error))?;
+        if let Some(config) = config {
+            // What was good enough for the transfer is good enough to keep.
+            self.inner.restore_configuration(Some(config));
+        }
+        Ok(prepared)
     }
 
     /// Prepares a cyclic transfer with the sticky configuration.
@@ -159,13 +145,12 @@ impl Chan {
         interrupt: bool,
     ) -> Result<Descriptor, i32> {
         let flags = PrepFlags { interrupt };
-        inner!(self, channel => channel.prep_dma_cyclic(buffer, period, direction, flags))
-            .map_err(|error| errno(&error))
+        self.inner.prep_dma_cyclic(buffer, period, direction, flags).map_err(|error| errno(&error))
     }
 
     /// Gives a prepared descriptor back.
     pub fn discard(&mut self, descriptor: Descriptor) {
-        inner!(self, channel => channel.discard(descriptor));
+        self.inner.discard(descriptor);
     }
 
     /// Queues a descriptor. One that is refused goes back into the pool.
@@ -174,17 +159,17 @@ impl Chan {
     /// A negative number of Linux.
     #[inline]
     pub fn submit(&mut self, descriptor: Descriptor) -> Result<Cookie, i32> {
-        inner!(self, channel => channel.submit(descriptor).map_err(|Rejected { descriptor, error }| {
-            channel.discard(descriptor);
+        self.inner.submit(descriptor).map_err(|Rejected { descriptor, error }| {
+            self.inner.discard(descriptor);
             errno(&error)
-        }))
+        })
     }
 
     /// Hands what was submitted to the engine. Returns whether somebody must poll at once, because no
     /// interrupt will tell.
     #[inline]
     pub fn issue(&mut self) -> bool {
-        inner!(self, channel => channel.issue_pending());
+        self.inner.issue_pending();
         self.shared.is_gone()
     }
 
@@ -193,7 +178,7 @@ impl Chan {
     pub fn poll(&mut self, mut report: impl FnMut(abi::Completion)) -> usize {
         let mut count = 0;
         while count < MAX_BATCH {
-            let Some(next) = inner!(self, channel => channel.pop_completed()) else { break };
+            let Some(next) = self.inner.pop_completed() else { break };
             let next = translate::completion(&next);
             report(next);
             count += 1;
@@ -209,53 +194,53 @@ impl Chan {
     /// # Errors
     /// A negative number of Linux: the device is gone, or says what cannot be.
     pub fn look(&mut self) -> Result<(), i32> {
-        inner!(self, channel => channel.poll_hardware()).map_err(|error| errno(&error))
+        self.inner.poll_hardware().map_err(|error| errno(&error))
     }
 
     /// How far a transfer has come.
     pub fn status(&mut self, cookie: u64) -> abi::Status {
         let Some(cookie) = Cookie::from_raw(cookie) else { return abi::Status::default() };
-        translate::status(&inner!(self, channel => channel.status(cookie)))
+        translate::status(&self.inner.status(cookie))
     }
 
     /// Holds transfers back.
     pub fn pause(&mut self) -> Result<(), i32> {
-        inner!(self, channel => channel.pause()).map_err(|error| errno(&error))
+        self.inner.pause().map_err(|error| errno(&error))
     }
 
     /// Lets them go on.
     pub fn resume(&mut self) -> Result<(), i32> {
-        inner!(self, channel => channel.resume()).map_err(|error| errno(&error))
+        self.inner.resume().map_err(|error| errno(&error))
     }
 
     /// Whether it is paused.
     pub fn is_paused(&mut self) -> bool {
-        inner!(self, channel => channel.is_paused())
+        self.inner.is_paused()
     }
 
     /// Drops all transfers and starts stopping what runs.
     pub fn terminate(&mut self) -> Result<(), i32> {
-        inner!(self, channel => channel.terminate_all()).map_err(|error| errno(&error))
+        self.inner.terminate_all().map_err(|error| errno(&error))
     }
 
     /// Whether nothing that was terminated is with the hardware.
     pub fn is_terminated(&mut self) -> bool {
-        inner!(self, channel => channel.is_terminated())
+        self.inner.is_terminated()
     }
 
     /// Whether the hardware rests.
     pub fn is_quiescent(&mut self) -> bool {
-        inner!(self, channel => channel.is_quiescent())
+        self.inner.is_quiescent()
     }
 
     /// Whether transfers are queued or with the engine.
     pub fn has_transfers(&mut self) -> bool {
-        inner!(self, channel => channel.has_transfers())
+        self.inner.has_transfers()
     }
 
     /// What it has done so far.
     pub fn stats(&mut self) -> abi::Stats {
-        let stats: Stats = *inner!(self, channel => channel.stats());
+        let stats: Stats = *self.inner.stats();
         abi::Stats {
             submitted: stats.submitted,
             completed: stats.completed,
@@ -275,18 +260,12 @@ impl Chan {
     /// Ends the channel. Returns false if its hardware did not come to rest: what it was told to move it
     /// may still move.
     pub fn close(self) -> bool {
-        fn close<L: tombolo_hal::mmio::Mmio>(channel: Channel<SharedPtr, L, LentPool>) -> bool {
-            match channel.close() {
-                Ok(_) => true,
-                Err((channel, _)) => {
-                    channel.abandon();
-                    false
-                }
+        match self.inner.close() {
+            Ok(_) => true,
+            Err((channel, _)) => {
+                channel.abandon();
+                false
             }
-        }
-        match self.inner {
-            Inner::WithList(channel) => close(channel),
-            Inner::WithoutList(channel) => close(channel),
         }
     }
 }

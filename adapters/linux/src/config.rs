@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use tombolo_hal::pci::{CONFIG_SPACE_SIZE, ConfigSpace};
 
-use crate::abi::{tombolo_shim_config_read, tombolo_shim_config_write};
+use crate::shim::{tombolo_shim_config_read, tombolo_shim_config_write};
 
 /// The config space of a PCI function.
 #[derive(Clone, Copy, Debug)]

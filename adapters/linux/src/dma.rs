@@ -10,7 +10,7 @@ use tombolo_hal::dma::{
 };
 use tombolo_hal::error::{Error, ErrorKind};
 
-use crate::abi;
+use crate::shim;
 
 /// How many regions no device of ours has given back.
 static QUARANTINED: AtomicUsize = AtomicUsize::new(0);
@@ -83,7 +83,7 @@ unsafe impl DmaBackend for KernelDma {
     fn alloc_coherent(&self, size: usize, limits: &DmaConstraints) -> Result<CoherentRegion, DmaError> {
         let mut address = 0;
         // SAFETY: `new` promised the device; `address` is ours.
-        let memory = unsafe { abi::tombolo_shim_dma_alloc(self.0.as_ptr(), size, &mut address) };
+        let memory = unsafe { shim::tombolo_shim_dma_alloc(self.0.as_ptr(), size, &mut address) };
         let cpu = NonNull::new(memory.cast::<u8>()).ok_or(DmaError::OutOfMemory { size })?;
         let region = CoherentRegion { cpu, device: DmaAddr::new(address), size };
         // The kernel aligns to pages, and keeps to the mask that the shim has set.
@@ -99,7 +99,7 @@ unsafe impl DmaBackend for KernelDma {
         let address = region.device.value();
         // SAFETY: the caller's promise; allocated with this size.
         unsafe {
-            abi::tombolo_shim_dma_free(self.0.as_ptr(), region.size, region.cpu.as_ptr().cast(), address);
+            shim::tombolo_shim_dma_free(self.0.as_ptr(), region.size, region.cpu.as_ptr().cast(), address);
         }
     }
 
@@ -118,7 +118,7 @@ unsafe impl DmaBackend for KernelDma {
         let (mut address, linux) = (0, data_direction(direction));
         // SAFETY: the caller's promise about the memory; `address` is ours.
         let error = unsafe {
-            abi::tombolo_shim_dma_map(self.0.as_ptr(), cpu.as_ptr().cast(), size, linux, &mut address)
+            shim::tombolo_shim_dma_map(self.0.as_ptr(), cpu.as_ptr().cast(), size, linux, &mut address)
         };
         if error != 0 {
             return Err(DmaError::OutOfMemory { size });
@@ -136,7 +136,7 @@ unsafe impl DmaBackend for KernelDma {
         let direction = data_direction(region.direction);
         // SAFETY: the caller's promise.
         unsafe {
-            abi::tombolo_shim_dma_unmap(self.0.as_ptr(), region.device.value(), region.size, direction);
+            shim::tombolo_shim_dma_unmap(self.0.as_ptr(), region.device.value(), region.size, direction);
         }
     }
 
@@ -163,5 +163,5 @@ fn sync(dma: &KernelDma, region: &StreamingRegion, offset: usize, size: usize, f
     }
     let (address, direction) = (region.device.value() + offset as u64, data_direction(region.direction));
     // SAFETY: the bytes lie inside the mapping.
-    unsafe { abi::tombolo_shim_dma_sync(dma.0.as_ptr(), address, size, direction, for_device) }
+    unsafe { shim::tombolo_shim_dma_sync(dma.0.as_ptr(), address, size, direction, for_device) }
 }

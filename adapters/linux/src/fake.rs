@@ -9,7 +9,7 @@ use std::boxed::Box;
 use std::collections::BTreeMap;
 use std::string::String;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::vec::Vec;
 
 use dw_edma::regs::v0;
@@ -180,7 +180,11 @@ pub struct Device {
     pub vectors: Box<UnsafeCell<abi::Vectors>>,
     /// How far the engine has come in its list.
     at: usize,
+    /// What stands for its `struct device`: its own, as tests run side by side and count by it.
+    id: usize,
 }
+
+static DEVICES: AtomicUsize = AtomicUsize::new(0x1_0000);
 
 const WRITE0: usize = v0::CHANNELS;
 
@@ -201,6 +205,7 @@ impl Device {
             lock: Box::new(AtomicBool::new(false)),
             vectors: Box::new(UnsafeCell::new(vectors)),
             at: 0,
+            id: DEVICES.fetch_add(16, Ordering::Relaxed),
         };
         device.message(0xfee0_0000, 0x4021);
         device
@@ -225,7 +230,7 @@ impl Device {
             read_channels: 2,
             function: 0,
             reserved: 0,
-            device: ptr::NonNull::<u64>::dangling().as_ptr().cast(),
+            device: ptr::without_provenance_mut(self.id),
         }
     }
 

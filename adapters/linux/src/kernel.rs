@@ -3,7 +3,7 @@
 
 use core::alloc::{GlobalAlloc, Layout};
 
-use crate::abi::{tombolo_shim_alloc, tombolo_shim_free, tombolo_shim_panic};
+use crate::shim::{tombolo_shim_alloc, tombolo_shim_free, tombolo_shim_panic};
 use crate::text::Line;
 
 /// The kernel's allocator, for probe and remove.

@@ -36,6 +36,7 @@ pub mod logging;
 pub mod memory;
 pub mod params;
 pub mod selftest;
+pub mod shim;
 pub mod template;
 pub mod text;
 pub mod translate;

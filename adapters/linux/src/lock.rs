@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use tombolo_hal::lock::RawLock;
 
-use crate::abi::{tombolo_shim_lock, tombolo_shim_unlock};
+use crate::shim::{tombolo_shim_lock, tombolo_shim_unlock};
 
 /// A `raw_spinlock_t` of the shim.
 #[derive(Debug)]

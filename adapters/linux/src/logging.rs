@@ -5,7 +5,7 @@ use core::fmt;
 
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
-use crate::abi::tombolo_shim_log;
+use crate::shim::tombolo_shim_log;
 use crate::text::Line;
 
 struct KernelLog;

@@ -5,8 +5,15 @@
 )]
 #![cfg(target_os = "linux")]
 
+// The fuzz targets, which are tests too, name this crate from outside.
+#[cfg(test)]
+extern crate self as tombolo_vfio_user;
+
 pub mod client;
 pub mod protocol;
 pub mod server;
 mod shared_file;
 mod stream;
+
+#[cfg(test)]
+mod fuzz_inputs;

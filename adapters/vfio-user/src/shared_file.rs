@@ -57,13 +57,16 @@ impl SharedFile {
     /// Maps the file, or keeps it.
     ///
     /// # Errors
-    /// The system's.
-    pub fn new(fd: OwnedFd) -> Result<Self, Errno> {
+    /// `ENOSPC` if it is longer than `most` bytes, or the system's.
+    pub fn new(fd: OwnedFd, most: u64) -> Result<Self, Errno> {
         let file = File::from(fd);
         let sealed = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SealFlags::SHRINK));
         let sealed = sealed || fcntl_add_seals(&file, SealFlags::SHRINK).is_ok();
         // Only now: a sealed file keeps this length at least.
         let len = file.metadata().map_err(|_| Errno::BADF)?.len();
+        if len > most {
+            return Err(Errno::NOSPC);
+        }
         let access = fcntl_getfl(&file)? & OFlags::RWMODE;
         if access == OFlags::WRONLY {
             return Err(Errno::ACCESS);
@@ -185,7 +188,7 @@ mod tests {
     #[test]
     fn a_file_that_can_be_sealed_is_mapped_and_cannot_shrink_any_more() {
         let file = memfd(MemfdFlags::ALLOW_SEALING, 8192);
-        let guest = SharedFile::new(file.try_clone().unwrap().into()).unwrap();
+        let guest = SharedFile::new(file.try_clone().unwrap().into(), u64::MAX).unwrap();
         assert!(guest.is_mapped() && guest.writable);
         assert!(file.set_len(4096).is_err());
         assert!(guest.write(8190, &[1, 2]) && !guest.write(8191, &[1, 2]));
@@ -197,7 +200,7 @@ mod tests {
     #[test]
     fn a_file_that_shrinks_under_us_is_a_refused_access() {
         let file = memfd(MemfdFlags::empty(), 8192);
-        let guest = SharedFile::new(file.try_clone().unwrap().into()).unwrap();
+        let guest = SharedFile::new(file.try_clone().unwrap().into(), u64::MAX).unwrap();
         assert!(!guest.is_mapped());
         assert!(guest.write(8000, &[7; 8]));
         file.set_len(4096).unwrap();
@@ -211,7 +214,7 @@ mod tests {
         let mut file = memfd(MemfdFlags::ALLOW_SEALING, 0);
         file.write_all(b"something").unwrap();
         fcntl_add_seals(&file, SealFlags::WRITE).unwrap();
-        let guest = SharedFile::new(file.into()).unwrap();
+        let guest = SharedFile::new(file.into(), u64::MAX).unwrap();
         assert!(guest.is_mapped() && !guest.writable);
         assert!(!guest.write(0, b"x"));
         let mut data = [0; 4];

@@ -147,7 +147,7 @@ fn misfortunes(
             "held busy {address}; rmmod tombolo_edma 2>/dev/null && fail 'unloaded while channels were held'; let_go {name}-held\n\
              held unbind {address}; unbind {address}; let_go {name}-unbound\nbind {address} tombolo_edma\n\
              client {name}-bound device={address} mode=verify transfers=10 max_len=2048 max_sg=8 seed=2\n\
-             ask abort {address}; client {name}-abort device={address} mode=verify transfers=4 max_len=2048 max_sg=4 seed=2 timeout_ms=1000\n\
+             ask abort {address}; client {name}-abort device={address} mode=verify threads=1 depth=2 align=64 transfers=4 max_len=2048 max_sg=1 seed=2 timeout_ms=1000\n\
              ask lose {address}; client {name}-lost device={address} mode=verify transfers=20 max_len=2048 max_sg=4 seed=2\n\
              held remove {address}; ask remove {address}; sleep 1\n\
              echo 1 > /sys/bus/pci/devices/{address}/remove; let_go {name}-removed\n"
@@ -161,19 +161,19 @@ fn misfortunes(
         let get = |suffix: &str| transcript.one(&format!("{}-{suffix}", model.name));
         let held = told_once(&get("held")?)?;
         let (unbound, removed) = (told_once(&get("unbound")?)?, told_once(&get("removed")?)?);
-        if number(&unbound, "error")? == 0 || number(&removed, "error")? == 0 {
+        if number(&unbound, "completed_error")? == 0 || number(&removed, "completed_error")? == 0 {
             bail!("nothing was in flight when the device went: {unbound} {removed}");
         }
         passed("bound again", &get("bound")?)?;
         passed("lost interrupts", &get("lost")?)?;
         let abort = get("abort")?;
-        if number(&abort, "error")? == 0 || number(&abort, "mismatches")? != 0 {
+        if number(&abort, "completed_error")? == 0 || number(&abort, "mismatches")? != 0 {
             bail!("aborts were not told: {abort}");
         }
         facts.push(format!(
             "{}, {}: held {}, unbound {} (errors {}), removed {} (errors {}), aborts told {}: each transfer told once",
             kernel.version, model.name, number(&held, "submitted")?, number(&unbound, "submitted")?,
-            number(&unbound, "error")?, number(&removed, "submitted")?, number(&removed, "error")?, number(&abort, "error")?
+            number(&unbound, "completed_error")?, number(&removed, "submitted")?, number(&removed, "completed_error")?, number(&abort, "completed_error")?
         ));
     }
     devices.into_iter().try_for_each(Served::stop)
@@ -186,8 +186,8 @@ fn strike(devices: &[Served], what: &str) -> Result<String> {
     match fault {
         "abort" => {
             let engine = device.engine.as_ref().context("an engine")?;
-            engine.abort_after(Dir::Write, 0, 64, Cause::AppRead);
-            engine.abort_after(Dir::Read, 0, 64, Cause::CompletionTimeout);
+            engine.abort_after(Dir::Write, 0, 32, Cause::AppRead);
+            engine.abort_after(Dir::Read, 0, 32, Cause::CompletionTimeout);
         }
         "lose" => device.server.lose_interrupts(3),
         "remove" => device.server.remove(true),
@@ -199,7 +199,7 @@ fn strike(devices: &[Served], what: &str) -> Result<String> {
 /// Demands that each submitted transfer was told of, and once.
 fn told_once(result: &Value) -> Result<Value> {
     let of = |key: &str| number(result, key);
-    if of("twice")? != 0 || of("never")? != 0 || of("submitted")? == 0 {
+    if of("completed_twice")? != 0 || of("never")? != 0 || of("submitted")? == 0 {
         bail!("not every transfer was told of once: {result}");
     }
     Ok(result.clone())

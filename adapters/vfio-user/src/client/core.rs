@@ -21,6 +21,9 @@ use crate::stream::Fds;
 /// BARs of a function.
 pub(super) const BARS: usize = 6;
 
+/// Bytes of a file that are mapped at most.
+const MOST_MAPPED: u64 = 1 << 44;
+
 /// A region, and the parts of it that are mapped.
 #[derive(Debug)]
 pub(super) struct Region {
@@ -182,7 +185,7 @@ fn map(info: &RegionInfo, fds: Fds) -> Option<(Vec<Area>, usize, SharedFile)> {
     let whole = Area { offset: 0, size: info.size };
     let areas = if info.areas.is_empty() { vec![whole] } else { info.areas.clone() };
     let file = std::fs::File::from(fd);
-    let opened = SharedFile::key(&file).and_then(|_| SharedFile::new(file.into()));
+    let opened = SharedFile::key(&file).and_then(|_| SharedFile::new(file.into(), MOST_MAPPED));
     let file = opened.ok().filter(SharedFile::is_mapped);
     if file.is_none() {
         log::info!("region {}: the server's file cannot be mapped safely", info.index);

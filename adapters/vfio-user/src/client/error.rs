@@ -76,7 +76,8 @@ pub enum Error {
 impl tombolo_hal::error::Error for Error {
     fn kind(&self) -> ErrorKind {
         match self {
-            Error::Gone { .. } | Error::Pci(PciError::DeviceGone) => ErrorKind::DeviceGone,
+            Error::Gone { .. } => ErrorKind::DeviceGone,
+            Error::Pci(error) => tombolo_hal::error::Error::kind(error),
             Error::Version { .. } | Error::NotPci => ErrorKind::Protocol,
             Error::NoVectors(_) | Error::NoReset => ErrorKind::Unsupported,
             Error::NoRoom { .. } => ErrorKind::NoSpace,

@@ -142,12 +142,16 @@ impl Device {
     /// # Errors
     /// [`Error::NoReset`], or that the server or the function does not come back.
     pub fn reset(&self) -> Result<(), Error> {
+        const WHAT: &str = "reset the device";
+        if self.core.connection.is_gone() {
+            return Err(Error::Gone { what: WHAT });
+        }
         if self.core.info.flags & VFIO_DEVICE_FLAGS_RESET == 0 {
             return Err(Error::NoReset);
         }
         let config = self.config();
         let saved = SavedConfig::save(&config)?;
-        self.core.connection.call("reset the device", Command::DeviceReset, &[], &[])?;
+        self.core.connection.call(WHAT, Command::DeviceReset, &[], &[])?;
         saved.restore(&config)?;
         if self.enabled.load(Ordering::Relaxed) {
             self.enable()?;

@@ -29,6 +29,8 @@ struct Vector {
 #[derive(Debug)]
 struct State {
     indexes: [Vec<Vector>; 3],
+    /// What vectors no longer have, and what somebody was signalling when they lost it.
+    busy: Vec<Arc<OwnedFd>>,
     /// Level of the pin.
     asserted: bool,
 }
@@ -52,7 +54,7 @@ impl Irqs {
     /// So many vectors: the pin, MSI, MSI-X.
     pub fn new(counts: [u32; 3]) -> Self {
         let indexes = counts.map(|count| vec![Vector::default(); count as usize]);
-        Self(Mutex::new(State { indexes, asserted: false }))
+        Self(Mutex::new(State { indexes, busy: Vec::new(), asserted: false }))
     }
 
     /// Connects, masks, unmasks or triggers, and gives back how many interrupts of the device could be
@@ -64,10 +66,11 @@ impl Irqs {
     pub fn set(&self, request: &SetIrqs<'_>, fds: Vec<OwnedFd>) -> Result<u64, Errno> {
         let (start, count) = (request.start as usize, request.count as usize);
         let mut state = self.lock();
-        let all = usize::try_from(request.index).ok().and_then(|index| state.indexes.get_mut(index));
+        let State { indexes, busy, .. } = &mut *state;
+        let all = usize::try_from(request.index).ok().and_then(|index| indexes.get_mut(index));
         let all = all.ok_or(Errno::INVAL)?;
         if request.action == IrqAction::Trigger && request.data == IrqData::None && count == 0 {
-            all.iter_mut().for_each(|vector| *vector = Vector::default());
+            all.iter_mut().for_each(|vector| vector.disconnect(busy));
             return Ok(0);
         }
         let vectors =
@@ -76,7 +79,7 @@ impl Irqs {
             if request.action != IrqAction::Trigger {
                 return Err(Errno::OPNOTSUPP);
             }
-            connect(vectors, fds)?;
+            connect(vectors, fds, busy)?;
         }
         let (mut due, mut tests) = (Vec::new(), Vec::new());
         for (at, vector) in vectors.iter_mut().enumerate() {
@@ -162,12 +165,16 @@ impl Irqs {
     pub fn disconnect(&self) {
         let mut state = self.lock();
         state.asserted = false;
-        state.indexes.iter_mut().flatten().for_each(|vector| *vector = Vector::default());
+        let State { indexes, busy, .. } = &mut *state;
+        indexes.iter_mut().flatten().for_each(|vector| vector.disconnect(busy));
     }
 
-    /// Lets a signal go on that a client made block by filling its counter.
+    /// Lets a signal go on that a client made block, by filling the counter after it had made the
+    /// descriptor, which it shares with us, block again.
     pub fn unblock(&self) {
-        for event in self.lock().indexes.iter().flatten().filter_map(|vector| vector.event.as_ref()) {
+        let state = self.lock();
+        let events = state.indexes.iter().flatten().filter_map(|vector| vector.event.as_ref());
+        for event in events.chain(&state.busy) {
             if set_nonblocking(event).is_ok() {
                 let _ = rustix::io::read(&**event, &mut [0; 8]);
             }
@@ -195,6 +202,18 @@ impl State {
 }
 
 impl Vector {
+    fn disconnect(&mut self, busy: &mut Vec<Arc<OwnedFd>>) {
+        self.replace(None, busy);
+        *self = Self::default();
+    }
+
+    fn replace(&mut self, event: Option<Arc<OwnedFd>>, busy: &mut Vec<Arc<OwnedFd>>) {
+        let old = std::mem::replace(&mut self.event, event);
+        // Who signals has a clone, taken under the same lock.
+        busy.retain(|event| Arc::strong_count(event) > 1);
+        busy.extend(old.filter(|event| Arc::strong_count(event) > 1));
+    }
+
     /// What is to be signalled; nothing waits then.
     fn fire(&mut self) -> Option<Arc<OwnedFd>> {
         let event = self.event.clone().filter(|_| !self.masked)?;
@@ -204,9 +223,9 @@ impl Vector {
 }
 
 /// One descriptor for each vector, or none at all.
-fn connect(vectors: &mut [Vector], fds: Vec<OwnedFd>) -> Result<(), Errno> {
+fn connect(vectors: &mut [Vector], fds: Vec<OwnedFd>, busy: &mut Vec<Arc<OwnedFd>>) -> Result<(), Errno> {
     if fds.is_empty() {
-        vectors.iter_mut().for_each(|vector| vector.event = None);
+        vectors.iter_mut().for_each(|vector| vector.replace(None, busy));
         return Ok(());
     }
     if fds.len() != vectors.len() || !fds.iter().all(is_eventfd) {
@@ -214,7 +233,7 @@ fn connect(vectors: &mut [Vector], fds: Vec<OwnedFd>) -> Result<(), Errno> {
     }
     fds.iter().try_for_each(set_nonblocking)?;
     for (vector, fd) in vectors.iter_mut().zip(fds) {
-        vector.event = Some(Arc::new(fd));
+        vector.replace(Some(Arc::new(fd)), busy);
     }
     Ok(())
 }

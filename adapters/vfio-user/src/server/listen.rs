@@ -1,14 +1,14 @@
 //! The socket, and the clients that come one after the other.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::io::Errno;
 use tombolo_sim::device::Device;
 
@@ -20,6 +20,8 @@ use crate::stream::Stream;
 
 /// Rest after a client that could not be accepted.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
+/// How often signals that a client has left blocked are freed.
+const UNBLOCK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// A model at a socket. It serves one client at a time; others wait until it has gone.
 ///
@@ -109,7 +111,6 @@ impl Server {
                 Ok(()) => log::info!("{}: the client is gone", shared.name),
                 Err(error) => log::warn!("{}: the client is gone: {error}", shared.name),
             }
-            shared.client_gone();
         }
         Ok(())
     }
@@ -124,9 +125,22 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// Answers one client until it goes.
+/// Serves one client until it goes, and forgets it.
 fn serve(shared: &Shared, client: UnixStream) -> io::Result<()> {
     let client = Arc::new(client);
+    let over = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    std::thread::scope(|scope| {
+        let watch = std::thread::Builder::new().name(format!("{} hang-up", shared.name));
+        watch.spawn_scoped(scope, || unblock_after_hang_up(shared, client.as_fd(), over.as_fd()))?;
+        let _over = SignalAtEnd(&over);
+        let result = answer(shared, client.clone());
+        shared.client_gone();
+        result
+    })
+}
+
+/// Answers one client until it goes.
+fn answer(shared: &Shared, client: Arc<UnixStream>) -> io::Result<()> {
     shared.link.connect(client.clone());
     if shared.is_stopped() {
         // The stop may have come before there was anything to hang up.
@@ -142,6 +156,38 @@ fn serve(shared: &Shared, client: UnixStream) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A client can make both threads wait in a signal (see [`Irqs::unblock`](super::irqs::Irqs::unblock)).
+/// That is its own harm, but not after it has gone.
+fn unblock_after_hang_up(shared: &Shared, client: BorrowedFd<'_>, over: BorrowedFd<'_>) {
+    let mut gone = false;
+    loop {
+        // A hang-up is always reported.
+        let client = PollFd::from_borrowed_fd(client, PollFlags::empty());
+        let mut fds = [PollFd::from_borrowed_fd(over, PollFlags::IN), client];
+        let (fds, limit) = if gone { (&mut fds[..1], Some(&UNBLOCK_AGAIN)) } else { (&mut fds[..], None) };
+        match poll(fds, limit) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return log::error!("{}: poll: {error}", shared.name),
+        }
+        if !fds[0].revents().is_empty() {
+            return;
+        }
+        gone |= fds.get(1).is_some_and(|client| !client.revents().is_empty());
+        if gone {
+            shared.irqs.unblock();
+        }
+    }
+}
+
+/// Makes an eventfd readable at the end of a scope.
+struct SignalAtEnd<'a>(&'a OwnedFd);
+
+impl Drop for SignalAtEnd<'_> {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(self.0, &1u64.to_ne_bytes());
+    }
 }
 
 /// A socket with a name, which goes with it.

@@ -15,6 +15,9 @@ use crate::shared_file::{Key, SharedFile};
 const MOST_MAPS: usize = 1 << 18;
 /// Files at a time.
 const MOST_FILES: usize = 1024;
+/// Bytes of all files: an eighth of what a process can have mapped. Files cost nothing to be long, and
+/// the address space is that of other servers, too.
+const MOST_BYTES: u64 = 1 << 44;
 /// Files that are kept without a map: while a machine boots, its maps go and come again.
 const IDLE_FILES: usize = 16;
 /// Bytes copied before others have their turn: an unmap waits no longer than this.
@@ -34,6 +37,8 @@ struct Maps {
     /// By first address. They do not overlap.
     maps: BTreeMap<u64, Map>,
     files: HashMap<Key, Arc<SharedFile>>,
+    /// Files that were mapped again, as far as there are maps of what they were.
+    replaced: Vec<Arc<SharedFile>>,
 }
 
 /// The client's memory.
@@ -160,21 +165,29 @@ impl Maps {
         if let Some(known) = self.files.get(&key).filter(|known| fits(known)) {
             return Ok(known.clone());
         }
-        self.drop_idle();
-        if self.files.len() >= MOST_FILES {
-            return Err(Errno::NOSPC);
-        }
         // Not known, or longer now, or opened for writing this time.
-        let new = Arc::new(SharedFile::new(file.into())?);
+        self.drop_idle(IDLE_FILES);
+        if self.room() < file.metadata().map_err(|_| Errno::BADF)?.len() {
+            self.drop_idle(0);
+        }
+        let new = Arc::new(SharedFile::new(file.into(), self.room())?);
         if new.len < end {
             return Err(Errno::INVAL);
         }
-        self.files.insert(key, new.clone());
+        self.replaced.extend(self.files.insert(key, new.clone()));
         Ok(new)
     }
 
-    fn drop_idle(&mut self) {
-        if self.files.len() > IDLE_FILES {
+    /// How long another file may be.
+    fn room(&self) -> u64 {
+        let all = self.files.values().chain(&self.replaced);
+        let left = all.fold(MOST_BYTES, |left, file| left.saturating_sub(file.len));
+        if self.files.len() + self.replaced.len() < MOST_FILES { left } else { 0 }
+    }
+
+    fn drop_idle(&mut self, keep: usize) {
+        self.replaced.retain(|file| Arc::strong_count(file) > 1);
+        if self.files.len() > keep {
             self.files.retain(|_, file| Arc::strong_count(file) > 1);
         }
     }

@@ -73,8 +73,8 @@ impl Shared {
         self.stopped.store(true, Ordering::Relaxed);
         let _ = rustix::io::write(&self.stop_event, &1u64.to_ne_bytes());
         self.queue.stop();
+        // That also frees whoever waits in a signal.
         self.link.hang_up();
-        self.irqs.unblock();
     }
 
     /// Has the worker call the model.

@@ -151,6 +151,27 @@ fn a_file_that_grew_is_mapped_again() {
 }
 
 #[test]
+fn no_client_takes_the_address_space_of_the_process() {
+    let rig = Rig::new();
+    let mut talk = Talk::ready(&rig);
+    let (huge, half, other) = (memfd(1 << 45), memfd((1 << 43) + 1), memfd((1 << 43) + 1));
+    assert_eq!(talk.map(map(0, 0x1000, 0), vec![copy_of(&huge)]), Err(Errno::NOSPC));
+    assert_eq!(talk.map(map(0, 0x1000, 0), vec![copy_of(&half)]), Ok(()));
+    assert_eq!(talk.map(map(0x1000, 0x1000, 0), vec![copy_of(&other)]), Err(Errno::NOSPC));
+    // Nor do mappings of one file that grows and grows.
+    let file = memfd(0);
+    let made = (1..2000u64).take_while(|page| {
+        file.set_len(page * 0x1000).unwrap();
+        talk.map(map(page * 0x1_0000, 0x1000, (page - 1) * 0x1000), vec![copy_of(&file)]).is_ok()
+    });
+    let made = made.count();
+    assert!((1000..1025).contains(&made), "{made}");
+    // What is given back can be had again.
+    talk.unmap(UNMAP_ALL, 0, 0).unwrap();
+    assert_eq!(talk.map(map(0, 0x1000, 0), vec![copy_of(&other)]), Ok(()));
+}
+
+#[test]
 fn memory_that_shrinks_is_a_fault_and_no_signal() {
     let rig = Rig::new();
     let mut talk = Talk::ready(&rig);
