@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tombolo_sim::device::Device;
-use tombolo_sim::dw_edma::{DwEdma, Format, Handle, Params, presets};
+use tombolo_sim::dw_edma::{Cause, Dir, DwEdma, Format, Handle, Params, presets};
 use tombolo_vfio_user::server::{Running, Server, ServerHandle, ServerOptions};
 
 /// A model with a name.
@@ -51,6 +51,64 @@ impl Model {
         }
         self
     }
+}
+
+/// What a model can be made to do wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Write and read channel 0 give up after so many bytes of what they do next.
+    Abort,
+    /// The next interrupt is lost.
+    LostInterrupt,
+    /// The device is pulled out.
+    Removal,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Abort, Self::LostInterrupt, Self::Removal];
+    /// Bytes before an abort; shorter than what clients send then.
+    const ABORT_AFTER: u64 = 32;
+
+    /// Its name in scripts and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Abort => "abort",
+            Self::LostInterrupt => "lost-interrupt",
+            Self::Removal => "removal",
+        }
+    }
+
+    /// Makes it happen.
+    ///
+    /// # Errors
+    /// If the device has no engine to abort.
+    pub fn strike(self, device: &Served) -> Result<()> {
+        match self {
+            Self::Abort => {
+                let engine = device.engine.as_ref().context("an engine")?;
+                engine.abort_after(Dir::Write, 0, Self::ABORT_AFTER, Cause::AppRead);
+                engine.abort_after(Dir::Read, 0, Self::ABORT_AFTER, Cause::CompletionTimeout);
+            }
+            Self::LostInterrupt => device.server.lose_interrupts(1),
+            Self::Removal => device.server.remove(true),
+        }
+        Ok(())
+    }
+}
+
+/// Does what a guest asks for as `NAME ADDRESS`: a fault at the device there.
+///
+/// # Errors
+/// If there is no such fault or device.
+pub fn strike(devices: &[Served], asked: &str) -> Result<String> {
+    let (name, address) = asked.split_once(' ').context("a fault and a device")?;
+    let Some(fault) = Fault::ALL.into_iter().find(|fault| fault.name() == name) else {
+        bail!("the guest asked for something unknown: {asked}")
+    };
+    let device = devices.iter().find(|device| device.address() == address).context("no such device")?;
+    fault.strike(device)?;
+    Ok("ok".into())
 }
 
 /// A model that is being served.

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0 */
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
  * tombolo_dmaclient: a slave client that loads a dmaengine provider and checks what it does.
  */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * hold: channels are held, with transfers in flight, queued and not yet issued, until the run is
  * stopped. Meanwhile somebody takes the device away. Each transfer must be told of once.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * tombolo_dmaclient: a slave client that loads a dmaengine provider of the dw-edma kind and checks
  * what it does. Parameters, and the one run at a time.
@@ -379,4 +379,4 @@ static void __exit dmac_exit(void)
 module_init(dmac_init);
 module_exit(dmac_exit);
 MODULE_DESCRIPTION("Tombolo: loads a DMA engine provider and compares");
-MODULE_LICENSE("GPL");
+MODULE_LICENSE("Dual MIT/GPL");

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * measure: transfers of one size, one at a time, between two markers that a counting plugin of the
  * machine's emulator looks for; idle: the same markers around a sleep.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * reenter: each channel's next transfer is prepared, submitted and issued by the callback of the
  * one before; every Nth time the callback also starts one that it terminates at once.

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * Whether a run passed, and its line of JSON. The kernel log cuts lines off at about 970 bytes.
  */

@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0
+// SPDX-License-Identifier: GPL-2.0 OR MIT
 /*
  * verify: random data goes to the device's memory and back, several transfers at a time, from
  * several threads, and every byte is compared.

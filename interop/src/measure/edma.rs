@@ -229,7 +229,9 @@ fn setting(devices: &[Served]) -> String {
         "echo dw-edma-pcie > /sys/bus/pci/devices/{stock}/driver_override\n\
          echo tombolo_edma > /sys/bus/pci/devices/{ours}/driver_override\n\
          load dw-edma; load dw-edma-pcie; load tombolo_edma\nbind {stock} dw-edma-pcie\nbind {ours} tombolo_edma\n\
-         for module in /sys/module/*/sections/.text; do name=${{module#/sys/module/}}; result text \"${{name%%/*}} $(cat $module)\"; done\n\
+         for module in dw_edma dw_edma_pcie tombolo_edma; do\n\
+         \x20last=$(grep -F \"[$module]\" /proc/kallsyms | awk 'tolower($2) == \"t\" {{ print $1 }}' | sort | tail -n 1)\n\
+         \x20result text \"$module $(cat /sys/module/$module/sections/.text) $last\"; done\n\
          for device in {stock} {ours}; do result \"registers-$device\" \"$(head -n 1 /sys/bus/pci/devices/$device/resource)\"; done\n"
     )
 }
@@ -269,24 +271,24 @@ fn plugin(context: &Context<'_>) -> Result<PathBuf> {
     Ok(plugin)
 }
 
-/// Where each module's code begins and, at the latest, ends: where the next one's begins.
+/// Where each module's code is: from its first address to the end of the page of its last function. A
+/// page belongs to one module.
 fn module_ranges(results: &[(String, String)]) -> Result<BTreeMap<String, Range<u64>>> {
-    let mut starts = Vec::new();
+    let mut ranges = BTreeMap::new();
     for (_, text) in results.iter().filter(|(name, _)| name == "text") {
-        let (module, address) = text.split_once(' ').context("a module and its address")?;
-        starts.push((address_of(address)?, module.to_owned()));
+        let mut words = text.split_whitespace();
+        let module = words.next().context("a module")?;
+        let (start, last) = (words.next().context("its address")?, words.next().context("its end")?);
+        let (start, last) = (address_of(start)?, address_of(last)?);
+        if start == 0 || last < start {
+            bail!("the guest does not show where modules are: {text}");
+        }
+        ranges.insert(module.to_owned(), start..(last | 0xfff) + 1);
     }
-    starts.sort();
-    if starts.len() < 3 || starts[0].0 == 0 {
-        bail!("the guest does not show where modules are: {starts:?}");
+    if ranges.len() < 3 {
+        bail!("not all modules were loaded: {ranges:?}");
     }
-    let ends = starts.iter().skip(1).map(|(start, _)| *start).chain([u64::MAX]);
-    // The last one is followed by what is no code of a module.
-    Ok(starts
-        .iter()
-        .zip(ends)
-        .map(|((start, name), end)| (name.clone(), *start..end.min(start + (1 << 20))))
-        .collect())
+    Ok(ranges)
 }
 
 fn range_of(results: &[(String, String)], device: &str) -> Result<Range<u64>> {
@@ -316,17 +318,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_modules_code_ends_where_the_next_one_begins() {
+    fn a_modules_code_ends_with_the_page_of_its_last_function() {
         let text = |name: &str, at: &str| ("text".to_owned(), format!("{name} {at}"));
-        let results = [
-            text("b", "0xffffffffc0002000"),
-            text("a", "0xffffffffc0001000"),
-            text("c", "0xffffffffc0004000"),
+        let mut results = vec![
+            text("a", "0xffffffffc0001000 ffffffffc0001ff0"),
+            text("b", "0xffffffffc0002000 ffffffffc0002010"),
         ];
+        assert!(module_ranges(&results).is_err(), "one is missing");
+        results.push(text("c", "0xffffffffc0004000 ffffffffc0005010"));
         let ranges = module_ranges(&results).unwrap();
         assert_eq!(ranges["a"], 0xffff_ffff_c000_1000..0xffff_ffff_c000_2000);
-        assert_eq!(ranges["c"].start, 0xffff_ffff_c000_4000);
-        assert!(module_ranges(&[text("a", "0x0"), text("b", "0x0"), text("c", "0x0")]).is_err());
+        assert_eq!(ranges["c"], 0xffff_ffff_c000_4000..0xffff_ffff_c000_6000);
+        results.push(text("d", "0x0 0"));
+        assert!(module_ranges(&results).is_err(), "addresses are hidden");
     }
 
     #[test]

@@ -5,8 +5,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
+use super::faults::ALONE;
 use super::{Context, number, passed, silent};
-use crate::devices::{Model, Served, models};
+use crate::devices::{Model, Served, models, strike};
 use crate::guest::{Spec, Transcript};
 use crate::setup::Kernel;
 
@@ -147,9 +148,9 @@ fn misfortunes(
             "held busy {address}; rmmod tombolo_edma 2>/dev/null && fail 'unloaded while channels were held'; let_go {name}-held\n\
              held unbind {address}; unbind {address}; let_go {name}-unbound\nbind {address} tombolo_edma\n\
              client {name}-bound device={address} mode=verify transfers=10 max_len=2048 max_sg=8 seed=2\n\
-             ask abort {address}; client {name}-abort device={address} mode=verify threads=1 depth=2 align=64 transfers=4 max_len=2048 max_sg=1 seed=2 timeout_ms=1000\n\
-             ask lose {address}; client {name}-lost device={address} mode=verify transfers=20 max_len=2048 max_sg=4 seed=2\n\
-             held remove {address}; ask remove {address}; sleep 1\n\
+             ask abort {address}; client {name}-abort device={address} {ALONE} seed=2 timeout_ms=1000\n\
+             ask lost-interrupt {address}; client {name}-lost device={address} {ALONE} seed=2; status {address} {name}-lost\n\
+             held remove {address}; ask removal {address}; sleep 1\n\
              echo 1 > /sys/bus/pci/devices/{address}/remove; let_go {name}-removed\n"
         ));
     }
@@ -157,7 +158,10 @@ fn misfortunes(
     let log = format!("module-misfortunes-{name}");
     let transcript = boot(context, kernel, modules, &log, &script, &devices, |what| strike(&devices, what))?;
     transcript.check()?;
-    for model in &chosen {
+    for (model, device) in chosen.iter().zip(&devices) {
+        if device.server.counters().lost_interrupts == 0 {
+            bail!("{}: no interrupt was lost", model.name);
+        }
         let get = |suffix: &str| transcript.one(&format!("{}-{suffix}", model.name));
         let held = told_once(&get("held")?)?;
         let (unbound, removed) = (told_once(&get("unbound")?)?, told_once(&get("removed")?)?);
@@ -165,35 +169,26 @@ fn misfortunes(
             bail!("nothing was in flight when the device went: {unbound} {removed}");
         }
         passed("bound again", &get("bound")?)?;
-        passed("lost interrupts", &get("lost")?)?;
+        passed("a lost interrupt", &get("lost")?)?;
+        let found = text(&transcript.one(&format!("status-{}-lost", model.name))?, "found_by_looking")?;
         let abort = get("abort")?;
         if number(&abort, "completed_error")? == 0 || number(&abort, "mismatches")? != 0 {
             bail!("aborts were not told: {abort}");
         }
         facts.push(format!(
-            "{}, {}: held {}, unbound {} (errors {}), removed {} (errors {}), aborts told {}: each transfer told once",
-            kernel.version, model.name, number(&held, "submitted")?, number(&unbound, "submitted")?,
-            number(&unbound, "completed_error")?, number(&removed, "submitted")?, number(&removed, "completed_error")?, number(&abort, "completed_error")?
+            "{}, {}: each of {} held, {} unbound (errors {}) and {} removed (errors {}) told once; abort: errors {}; \
+             lost interrupt: no error, found by looking {found}",
+            kernel.version,
+            model.name,
+            number(&held, "submitted")?,
+            number(&unbound, "submitted")?,
+            number(&unbound, "completed_error")?,
+            number(&removed, "submitted")?,
+            number(&removed, "completed_error")?,
+            number(&abort, "completed_error")?
         ));
     }
     devices.into_iter().try_for_each(Served::stop)
-}
-
-fn strike(devices: &[Served], what: &str) -> Result<String> {
-    use tombolo_sim::dw_edma::{Cause, Dir};
-    let (fault, address) = what.split_once(' ').context("a fault and a device")?;
-    let device = devices.iter().find(|device| device.address() == address).context("no such device")?;
-    match fault {
-        "abort" => {
-            let engine = device.engine.as_ref().context("an engine")?;
-            engine.abort_after(Dir::Write, 0, 32, Cause::AppRead);
-            engine.abort_after(Dir::Read, 0, 32, Cause::CompletionTimeout);
-        }
-        "lose" => device.server.lose_interrupts(3),
-        "remove" => device.server.remove(true),
-        _ => return silent(what),
-    }
-    Ok("ok".into())
 }
 
 /// Demands that each submitted transfer was told of, and once.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use super::{Context, number, silent};
-use crate::devices::{Model, Served, models};
+use super::{Context, number};
+use crate::devices::{Model, Served, models, strike};
 use crate::guest::{Spec, Transcript};
 use crate::setup::Folder;
 
@@ -46,6 +46,9 @@ const IOMMUS: [Iommu; 2] = [
 const RUNS: &str = "
 tombolo_run() { name=$1; shift; timeout 60 tombolo dma --verify --json \"$@\" > /tmp/out 2>/tmp/err; status=$?; \
     result \"$name\" \"$(cat /tmp/out)\"; [ $status = 0 ] || fail \"$name: exit $status: $(head -n 2 /tmp/err)\"; }
+# fails NAME ARGUMENT...: a run that has to end with exit code 1.
+fails() { name=$1; shift; timeout 60 tombolo dma --verify --json \"$@\" > /tmp/out 2>/tmp/err; status=$?; \
+    result \"$name\" \"$(cat /tmp/out)\"; [ $status = 1 ] || fail \"$name: exit $status: $(head -n 2 /tmp/err)\"; }
 edma_run() { timeout 60 edma \"$1\" \"$2\" > /tmp/out 2>&1; status=$?; [ $status = 0 ] || \
     fail \"example edma $2: exit $status: $(tail -n 3 /tmp/out)\"; fact \"edma $2: $(tail -n 1 /tmp/out)\"; }
 ";
@@ -90,6 +93,7 @@ fn one(context: &Context<'_>, programs: &Programs, iommu: &Iommu, facts: &mut Ve
     }
     lost(&transcript.one("memory-off")?)?;
     judge(&transcript.one("after-all")?, "msi-x")?;
+    facts.push(format!("{}: {}", iommu.name, faults(&transcript)?));
     let first = transcript.one(&format!("{}-msi-x", chosen[0].name))?;
     facts.push(format!(
         "{}: {} devices, {} transfers of the first one, {} interrupts by {}, found by looking {}",
@@ -138,11 +142,11 @@ fn boot(
     spec.append = format!("{} {}", spec.append, iommu.append);
     spec.arguments = vec!["-device".into(), iommu.device.into()];
     spec.limit = Duration::from_secs(context.pick(180, 900));
-    context.boot(&format!("vfio-{}", iommu.name), spec, devices, silent)
+    context.boot(&format!("vfio-{}", iommu.name), spec, devices, |what| strike(devices, what))
 }
 
-/// An address that is not mapped; memory switched off through VFIO and from outside; and then all is
-/// well again.
+/// An address that is not mapped; memory switched off through VFIO and from outside; the faults that
+/// Linux's driver was shown; between them all is well again.
 fn misfortunes(address: &str) -> String {
     format!(
         "edma_run {address} unmapped\nedma_run {address} lost\n\
@@ -150,7 +154,12 @@ fn misfortunes(address: &str) -> String {
          sleep 4; printf '\\0\\0' | dd of=/sys/bus/pci/devices/{address}/config bs=1 seek=4 count=2 conv=notrunc 2>/dev/null\n\
          wait $run; status=$?; result memory-off \"$(cat /tmp/out)\"\n\
          [ $status = 1 ] || fail \"memory switched off from outside: exit $status\"\n\
-         tombolo_run after-all --device vfio:{address} --irq msix --size 64K\n"
+         tombolo_run after-all --device vfio:{address} --irq msix --size 64K\n\
+         ask abort {address}; fails abort --device vfio:{address} --size 64K\n\
+         ask lost-interrupt {address}; tombolo_run lost-interrupt --device vfio:{address} --channels 1 --iterations 1 --size 64K\n\
+         timeout 60 tombolo dma --device vfio:{address} --verify --json --size 1M --iterations 4000 > /tmp/out 2>/tmp/err & run=$!\n\
+         sleep 4; ask removal {address}; wait $run; status=$?; result removal \"$(cat /tmp/out)\"\n\
+         [ $status = 1 ] || fail \"removal: exit $status\"\n"
     )
 }
 
@@ -163,6 +172,26 @@ fn judge(result: &Value, irq: &str) -> Result<()> {
         && number(result, "interrupts")? > 0
         && number(result, "found_by_looking")? == 0;
     if good { Ok(()) } else { bail!("not by {irq}, or not right: {result}") }
+}
+
+/// Demands that an abort and a removal are told, and that a lost interrupt loses nothing else.
+fn faults(transcript: &Transcript) -> Result<String> {
+    let abort = transcript.one("abort")?;
+    if number(&abort, "failures")? != 2 || number(&abort, "mismatches")? != 0 {
+        bail!("two transfers were aborted: {abort}");
+    }
+    // The other channel's interrupt makes up for it, or a look.
+    let lost_one = transcript.one("lost-interrupt")?;
+    let (moved, interrupts) = (number(&lost_one, "transfers")?, number(&lost_one, "interrupts")?);
+    if !lost_one["error"].is_null() || number(&lost_one, "mismatches")? != 0 || interrupts >= moved {
+        bail!("an interrupt was lost, which is not seen or not survived: {lost_one}");
+    }
+    let removal = transcript.one("removal")?;
+    lost(&removal)?;
+    Ok(format!(
+        "abort: errors {}; lost interrupt: no error, {moved} transfers by {interrupts}; removal: {}",
+        abort["failures"], removal["error"]
+    ))
 }
 
 /// Demands that the loss of the device was told.

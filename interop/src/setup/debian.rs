@@ -56,7 +56,7 @@ mv /kernels.new /kernels
 pub fn make(folder: &Folder, mirror: Option<&str>) -> Result<()> {
     let log = folder.log("setup");
     stage(folder, "base", || {
-        let mirror = mirror.map_or_else(machines_mirror, |mirror| Ok(mirror.to_owned()))?;
+        let mirror = mirror.map_or_else(|| machines_mirror(folder), |mirror| Ok(mirror.to_owned()))?;
         need_debootstrap(folder)?;
         let (fresh, target) = (folder.file("debian.new"), folder.debian(""));
         for old in [&fresh, &target] {
@@ -104,15 +104,30 @@ fn stage(folder: &Folder, name: &str, work: impl FnOnce() -> Result<()>) -> Resu
 }
 
 /// The mirror that the machine itself uses.
-fn machines_mirror() -> Result<String> {
+fn machines_mirror(folder: &Folder) -> Result<String> {
     let hint = "say --mirror URL";
     if !exists("apt-get") {
         bail!("there is no apt-get whose mirror could be used: {hint}");
     }
+    if let Some(site) = debian_site()? {
+        return Ok(site);
+    }
+    // A machine that never fetched package lists does not know whose they are.
+    machines_apt(folder, &["-q", "update"])?;
+    debian_site()?.with_context(|| format!("apt of this machine has no Debian mirror: {hint}"))
+}
+
+fn debian_site() -> Result<Option<String>> {
     let mut apt = Command::new("apt-get");
     let list = output("apt-get indextargets", apt.args(["indextargets", "--format", "$(LABEL)|$(SITE)"]))?;
-    let mut sites = list.lines().filter_map(|line| line.strip_prefix("Debian|"));
-    Ok(sites.next().with_context(|| format!("apt of this machine has no Debian mirror: {hint}"))?.to_owned())
+    Ok(list.lines().find_map(|line| line.strip_prefix("Debian|")).map(str::to_owned))
+}
+
+/// The machine's own apt-get.
+fn machines_apt(folder: &Folder, arguments: &[&str]) -> Result<()> {
+    let mut apt = bounded("apt-get", DOWNLOAD_LIMIT);
+    apt.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
+    run(&format!("apt-get {}", arguments.join(" ")), &mut apt, &folder.log("setup"))
 }
 
 /// Proxies and time-outs of the machine's apt.
@@ -132,15 +147,8 @@ fn need_debootstrap(folder: &Folder) -> Result<()> {
     if !exists("apt-get") {
         bail!("debootstrap is missing, and without apt it has to be installed by hand");
     }
-    let log = folder.log("setup");
-    let apt = |arguments: &[&str]| {
-        let mut command = bounded("apt-get", DOWNLOAD_LIMIT);
-        command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
-        command
-    };
-    run("apt-get update", &mut apt(&["-q", "update"]), &log)?;
-    let install = &["-y", "-q", "--no-install-recommends", "install", "debootstrap"];
-    run("installing debootstrap", &mut apt(install), &log)
+    machines_apt(folder, &["-q", "update"])?;
+    machines_apt(folder, &["-y", "-q", "--no-install-recommends", "install", "debootstrap"])
 }
 
 /// The kernels that are there.
