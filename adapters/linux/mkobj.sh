@@ -22,7 +22,7 @@ cd "$here"
 root=$(cd ../.. && pwd)
 remap="'--remap-path-prefix=$sysroot/lib/rustlib/src/rust=rust', '--remap-path-prefix=$root=tombolo',
 	'--remap-path-prefix=${CARGO_HOME:-$HOME/.cargo}=cargo'"
-library=$(RUSTC_BOOTSTRAP=1 "$CARGO" rustc --config kernel.toml --config "target.$TARGET.rustflags = [$(echo "$remap" | tr -d '\n\t')]" --locked --package tombolo-linux --lib \
+library=$(RUSTC_BOOTSTRAP=1 "$CARGO" rustc --config kernel.toml --config "target.$TARGET.rustflags = [$(echo "$remap" | tr -d '\n\t')]" --package tombolo-linux --lib \
 	--profile kernel --target "$TARGET" --crate-type staticlib --message-format json-render-diagnostics |
 	sed -n 's/.*"filenames":\["\([^"]*libtombolo_linux\.a\)".*/\1/p' | tail -n 1)
 if [ ! -e "$library" ]; then

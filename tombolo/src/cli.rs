@@ -21,6 +21,7 @@ const DEFAULT_CHANNELS: u16 = 2;
 /// compares every byte.
 #[derive(Debug, Parser)]
 #[command(name = "tombolo", version, args_conflicts_with_subcommands = true, verbatim_doc_comment)]
+#[command(max_term_width = 80)]
 #[command(after_help = "Exit codes: 0 all data right, 1 data wrong or transfers failed, 2 wrong usage.")]
 pub struct Cli {
     /// What to do instead of the tour.

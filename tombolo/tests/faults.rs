@@ -122,7 +122,9 @@ fn a_channel_that_obeys_no_stop_is_given_up_and_the_function_reset() {
 fn all_faults_are_explained_in_the_help() {
     let help = tombolo(&["dma", "--help"]);
     assert_eq!(help.code, Some(0));
-    assert!(help.out.lines().all(|line| line.chars().count() <= 80), "{}", help.out);
+    for output in [&help, &tombolo(&["dma", "-h"])] {
+        assert!(output.out.lines().all(|line| line.chars().count() <= 80), "{}", output.out);
+    }
     for fault in [
         "lost-irq",
         "spurious-irq",

@@ -67,11 +67,14 @@ fn a_file_that_cannot_be_moved_is_refused() {
 #[test]
 fn a_result_that_cannot_be_written_is_no_success() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let status = std::process::Command::new(env!("CARGO_BIN_EXE_tombolo"))
+    let child = std::process::Command::new(env!("CARGO_BIN_EXE_tombolo"))
         .args(["dma", "--size", "64", "--iterations", "1", "--json"])
         .stdout(full)
-        .status();
-    assert_eq!(status.unwrap().code(), Some(1));
+        .stderr(std::process::Stdio::piped())
+        .spawn();
+    let output = child.unwrap().wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot write the result"), "{output:?}");
 }
 
 #[cfg(unix)]

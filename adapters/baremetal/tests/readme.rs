@@ -8,7 +8,7 @@ fn squeezed(text: &str) -> String {
 #[test]
 fn every_rust_block_of_the_readme_stands_in_the_example() {
     let readme = include_str!("../README.md");
-    let example = squeezed(include_str!("../examples/edu/driver.rs"));
+    let example = squeezed(include_str!("../examples/bare-edu/driver.rs"));
     let blocks: Vec<&str> =
         readme.split("```rust\n").skip(1).filter_map(|block| block.split("```").next()).collect();
     assert_eq!(blocks.len(), 6);

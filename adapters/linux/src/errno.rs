@@ -1,7 +1,6 @@
 //! Our errors as Linux's numbers.
 
-use dw_edma::Error;
-use tombolo_hal::error::{Error as _, ErrorKind};
+use tombolo_hal::error::{Error, ErrorKind};
 
 /// Out of memory.
 pub const ENOMEM: i32 = 12;
@@ -23,7 +22,7 @@ pub const EIO: i32 = 5;
 pub const ETIMEDOUT: i32 = 110;
 
 /// The negative number for an error.
-pub fn errno(error: &Error) -> i32 {
+pub fn errno(error: &impl Error) -> i32 {
     match error.kind() {
         ErrorKind::DeviceGone => -ENODEV,
         ErrorKind::Timeout => -ETIMEDOUT,
@@ -33,13 +32,13 @@ pub fn errno(error: &Error) -> i32 {
         ErrorKind::Busy => -EBUSY,
         ErrorKind::Protocol => -EPROTO,
         ErrorKind::Dma | ErrorKind::Platform => -EIO,
-        // No engine in it.
+        // What it is for is not there.
         _ => -ENODEV,
     }
 }
 
 /// 0, or the negative number.
-pub fn result(outcome: Result<(), Error>) -> i32 {
+pub fn result(outcome: Result<(), impl Error>) -> i32 {
     match outcome {
         Ok(()) => 0,
         Err(error) => errno(&error),

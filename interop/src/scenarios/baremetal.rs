@@ -66,10 +66,10 @@ fn build(context: &Context<'_>, machine: &Machine) -> Result<PathBuf> {
     // A machine without the target's prebuilt core says here how to build it.
     let more = std::env::var("TOMBOLO_BARE_OPTIONS").unwrap_or_default();
     let mut arguments =
-        vec!["--package", "tombolo-baremetal", "--target", machine.target, "--example", "edma"];
+        vec!["--package", "tombolo-baremetal", "--target", machine.target, "--example", "bare-edma"];
     arguments.extend(more.split_whitespace());
     context.folder.cargo(machine.target, &arguments)?;
-    Ok(context.folder.target()?.join(machine.target).join("release/examples/edma"))
+    Ok(context.folder.target()?.join(machine.target).join("release/examples/bare-edma"))
 }
 
 /// A machine with one device: what the image reports, and its exit status.

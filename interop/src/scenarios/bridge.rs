@@ -18,7 +18,9 @@ const SLOTS: [u8; 2] = [4, 5];
 
 /// Both guests at once.
 pub fn run(context: &Context<'_>, facts: &mut Vec<String>) -> Result<()> {
-    context.folder.cargo("building pingpong", &["--package", "tombolo-vfio", "--example", "pingpong"])?;
+    context
+        .folder
+        .cargo("building vfio-pingpong", &["--package", "tombolo-vfio", "--example", "vfio-pingpong"])?;
     context.folder.cargo("building tombolo", &["--package", "tombolo"])?;
     let rounds = context.pick(300_u64, 5000);
     let sides = serve(context)?;
@@ -64,12 +66,13 @@ fn boot(context: &Context<'_>, sides: &[Served; 2], rounds: u64) -> Result<Vec<T
         let script = format!(
             "load irqbypass; load vfio; load vfio_iommu_type1; load vfio-pci-core; load vfio-pci\n\
              tombolo bind {address} || fail bind\n\
-             timeout 150 pingpong {address} {rounds} > /tmp/out 2>/tmp/err || fail \"pingpong: $(head -n 2 /tmp/err)\"\n\
+             timeout 150 vfio-pingpong {address} {rounds} > /tmp/out 2>/tmp/err || fail \"pingpong: $(head -n 2 /tmp/err)\"\n\
              result pingpong \"$(cat /tmp/out)\"\n"
         );
         let target = context.folder.target()?.join("release");
         let files = context.files(&script)?;
-        let files = files.program(&target.join("tombolo"))?.program(&target.join("examples/pingpong"))?;
+        let files =
+            files.program(&target.join("tombolo"))?.program(&target.join("examples/vfio-pingpong"))?;
         let modules = ["irqbypass", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"];
         let kernel = &context.kernels.new;
         let packed = context.folder.file(&format!("initramfs-{index}.cpio"));

@@ -14,6 +14,9 @@ use crate::setup::Kernel;
 /// Guests that notice use of memory after its end.
 const WATCHFUL: &str = "slub_debug=FZPU kfence.sample_interval=10";
 
+/// The interrupt is moved six times; one that is moved again at once may be followed once for two.
+const MOVES_FOLLOWED: u64 = 3;
+
 /// Helpers of the guest's script.
 const HELPERS: &str = r#"
 P=/sys/module/tombolo_dmaclient/parameters
@@ -105,8 +108,8 @@ fn load(
     passed("loaded again", &transcript.one("again")?)?;
     let moved = transcript.one("status-moving")?;
     by_interrupts(&moved)?;
-    if text(&moved, "messages_followed")? == 0 {
-        bail!("the interrupt moved and nobody followed it: {moved}");
+    if text(&moved, "messages_followed")? < MOVES_FOLLOWED {
+        bail!("the interrupt moved and was not followed: {moved}");
     }
     facts.push(format!(
         "{}: {} devices, {interrupts} interrupts by msi-x, none lost; {} messages followed; dmesg clean",
@@ -117,16 +120,15 @@ fn load(
     devices.into_iter().try_for_each(Served::stop)
 }
 
-/// The first device's interrupt moves between two processors while transfers run. Linux keeps the old
-/// vector until the first interrupt at the new place, so it moves several times, with interrupts between.
+/// The first device's interrupt moves between two processors while transfers run, until the moves are
+/// over. Linux keeps the old vector until the first interrupt at the new place.
 fn moving(address: &str) -> String {
     format!(
-        "insmod /m/tombolo_dmaclient.ko device={address} mode=verify threads=2 transfers=1500 max_len=2048 max_sg=12 seed=8 || fail 'moving'\n\
+        "insmod /m/tombolo_dmaclient.ko device={address} mode=verify threads=2 transfers=1000000 max_len=2048 max_sg=12 seed=8 || fail 'moving'\n\
          irq=$(ls /sys/bus/pci/devices/{address}/msi_irqs | head -n 1)\n\
          for cpu in 2 1 2 1 2 1; do sleep 0.5; echo $cpu > /proc/irq/$irq/smp_affinity || fail 'smp_affinity'; done\n\
-         i=0; while [ \"$(cat $P/run)\" != 0 ] && [ $i -lt 60 ]; do sleep 1; i=$((i + 1)); done\n\
-         awk -v irq=\"$irq:\" '$1 == irq {{ if ($2 == 0 || $3 == 0) exit 1 }}' /proc/interrupts || fail 'one processor saw no interrupt'\n\
-         result moving \"$(cat $P/result)\"; status {address} moving\nrmmod tombolo_dmaclient\n"
+         sleep 0.5; awk -v irq=\"$irq:\" '$1 == irq {{ if ($2 == 0 || $3 == 0) exit 1 }}' /proc/interrupts || fail 'one processor saw no interrupt'\n\
+         status {address} moving; let_go moving\n"
     )
 }
 

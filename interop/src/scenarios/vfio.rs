@@ -49,7 +49,7 @@ tombolo_run() { name=$1; shift; timeout 60 tombolo dma --verify --json \"$@\" > 
 # fails NAME ARGUMENT...: a run that has to end with exit code 1.
 fails() { name=$1; shift; timeout 60 tombolo dma --verify --json \"$@\" > /tmp/out 2>/tmp/err; status=$?; \
     result \"$name\" \"$(cat /tmp/out)\"; [ $status = 1 ] || fail \"$name: exit $status: $(head -n 2 /tmp/err)\"; }
-edma_run() { timeout 60 edma \"$1\" \"$2\" > /tmp/out 2>&1; status=$?; [ $status = 0 ] || \
+edma_run() { timeout 60 vfio-edma \"$1\" \"$2\" > /tmp/out 2>&1; status=$?; [ $status = 0 ] || \
     fail \"example edma $2: exit $status: $(tail -n 3 /tmp/out)\"; fact \"edma $2: $(tail -n 1 /tmp/out)\"; }
 ";
 
@@ -70,9 +70,12 @@ struct Programs {
 impl Programs {
     fn build(folder: &Folder) -> Result<Self> {
         folder.cargo("building tombolo", &["--package", "tombolo"])?;
-        folder.cargo("building the example edma", &["--package", "tombolo-vfio", "--example", "edma"])?;
+        folder.cargo(
+            "building the example vfio-edma",
+            &["--package", "tombolo-vfio", "--example", "vfio-edma"],
+        )?;
         let target = folder.target()?.join("release");
-        Ok(Self { tombolo: target.join("tombolo"), edma: target.join("examples/edma") })
+        Ok(Self { tombolo: target.join("tombolo"), edma: target.join("examples/vfio-edma") })
     }
 }
 

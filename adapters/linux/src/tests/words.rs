@@ -34,8 +34,8 @@ fn results_and_directions_have_linuxs_numbers() {
 fn errors_become_errno_and_space_is_told_from_the_rest() {
     assert_eq!(errno(&Error::DeviceGone), -19);
     assert_eq!(errno(&Error::NotConfigured), -22);
-    assert_eq!(errno(&NoSpace { what: "segments", needed: 9, available: 1 }.into()), -28);
-    assert_eq!(errno(&Unsupported("this").into()), -95);
+    assert_eq!(errno(&Error::from(NoSpace { what: "segments", needed: 9, available: 1 })), -28);
+    assert_eq!(errno(&Error::from(Unsupported("this"))), -95);
     assert_eq!(errno(&Error::ChannelsOpen(1)), -16);
     assert_eq!(errno(&Error::NoEngine("none")), -19);
 }

@@ -82,7 +82,7 @@ fn copies(registers: &Bar, memory: VfioDma) -> Result<(), Box<dyn Error>> {
 
 /// Does what the arguments say.
 pub fn run() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args().nth(1).ok_or("usage: edu ADDRESS")?.parse()?;
+    let address = std::env::args().nth(1).ok_or("usage: vfio-edu ADDRESS")?.parse()?;
     let device = Device::open(address)?;
     let id = Identity::read(&device.config())?;
     if (id.vendor, id.device) != (VENDOR_QEMU, DEVICE_EDU) {

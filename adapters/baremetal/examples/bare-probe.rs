@@ -2,7 +2,7 @@
 //!
 //! `crash=panic`, `crash=null`, `crash=stack` and `crash=undefined` on the command line show how such things end.
 //!
-//! `cargo build -p tombolo-baremetal --release --target x86_64-unknown-none --example probe`
+//! `cargo build -p tombolo-baremetal --release --target x86_64-unknown-none --example bare-probe`
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! tombolo bind 0000:01:00.0
-//! cargo run -p tombolo-vfio --example edma -- 0000:01:00.0 [copy|unmapped|lost]
+//! cargo run -p tombolo-vfio --example vfio-edma -- 0000:01:00.0 [copy|unmapped|lost]
 //! ```
 //!
 //! - `copy` moves 1 MiB into the device and back, and compares;

@@ -166,7 +166,7 @@ fn lost(rig: &mut Rig) -> Result<(), Box<dyn Error>> {
 /// Does what the arguments say.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let address = args.next().ok_or("usage: edma ADDRESS [copy|unmapped|lost]")?.parse()?;
+    let address = args.next().ok_or("usage: vfio-edma ADDRESS [copy|unmapped|lost]")?.parse()?;
     let what = args.next();
     let mut rig = Rig::open(address)?;
     match what.as_deref() {

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! tombolo bind 0000:00:02.0
-//! cargo run -p tombolo-vfio --example edu -- 0000:00:02.0
+//! cargo run -p tombolo-vfio --example vfio-edu -- 0000:00:02.0
 //! ```
 //!
 //! Source: `docs/specs/edu.rst` of QEMU.

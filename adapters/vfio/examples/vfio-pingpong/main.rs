@@ -5,7 +5,7 @@
 //! cargo run -p tombolo-vfio-user --example two_guests -- /tmp/one.sock /tmp/two.sock
 //! # in both guests:
 //! tombolo bind 0000:00:04.0
-//! cargo run -p tombolo-vfio --example pingpong -- 0000:00:04.0 500
+//! cargo run -p tombolo-vfio --example vfio-pingpong -- 0000:00:04.0 500
 //! ```
 
 #[cfg(target_os = "linux")]

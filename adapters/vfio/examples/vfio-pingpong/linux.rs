@@ -86,7 +86,7 @@ fn word(side: usize, round: u32, index: usize) -> u32 {
 /// Does what the arguments say.
 pub fn run() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let usage = "usage: pingpong ADDRESS ROUNDS";
+    let usage = "usage: vfio-pingpong ADDRESS ROUNDS";
     let address = arguments.next().ok_or(usage)?.parse()?;
     let rounds: u32 = arguments.next().ok_or(usage)?.parse()?;
     let device = Device::open(address)?;
