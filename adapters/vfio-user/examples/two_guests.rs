@@ -42,6 +42,11 @@ pub mod linux {
         Ok([one.spawn()?, two.spawn()?])
     }
 
+    /// Arguments that are none.
+    #[derive(Debug, thiserror::Error)]
+    #[error("two sockets, please\nusage: two_guests SOCKET SOCKET [trapped]")]
+    pub struct Usage;
+
     /// Does what the arguments say.
     ///
     /// # Errors
@@ -51,7 +56,7 @@ pub mod linux {
         let (one, two, map_bars) = match &args[..] {
             [one, two] => (one, two, true),
             [one, two, trapped] if trapped == "trapped" => (one, two, false),
-            _ => return Err("usage: two_guests SOCKET SOCKET [trapped]".into()),
+            _ => return Err(Box::new(Usage)),
         };
         let options = ServerOptions { map_bars, ..ServerOptions::default() };
         let running = serve([Path::new(one), Path::new(two)], options)?;
@@ -74,7 +79,7 @@ fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
-            std::process::ExitCode::FAILURE
+            std::process::ExitCode::from(if error.is::<linux::Usage>() { 2 } else { 1 })
         }
     }
 }

@@ -18,6 +18,8 @@ use tombolo_hal::wait::poll_until;
 use tombolo_hal::{DmaAddr, EngineAddr, pci};
 use tombolo_vfio::{Bar, Device, IrqThread, PciAddress, StdDelay, VfioDma, VfioIrq};
 
+use crate::common::Usage;
+
 const MEMORY_BAR: u8 = 2;
 const LIST_BYTES: usize = 4096;
 /// Behind the lists of both channels.
@@ -165,14 +167,18 @@ fn lost(rig: &mut Rig) -> Result<(), Box<dyn Error>> {
 
 /// Does what the arguments say.
 pub fn run() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let address = args.next().ok_or("usage: vfio-edma ADDRESS [copy|unmapped|lost]")?.parse()?;
-    let what = args.next();
-    let mut rig = Rig::open(address)?;
-    match what.as_deref() {
-        None | Some("copy") => copy(&mut rig),
-        Some("unmapped") => unmapped(&mut rig),
-        Some("lost") => lost(&mut rig),
-        Some(other) => Err(format!("'{other}' is none of copy, unmapped, lost").into()),
-    }
+    const USAGE: &str = "vfio-edma ADDRESS [copy|unmapped|lost]";
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let (address, what) = match args.as_slice() {
+        [address] => (address, "copy"),
+        [address, what] => (address, what.as_str()),
+        _ => return Err(Usage::new("one or two arguments, please", USAGE).into()),
+    };
+    let work = match what {
+        "copy" => copy,
+        "unmapped" => unmapped,
+        "lost" => lost,
+        other => return Err(Usage::new(format!("'{other}' is nothing that it does"), USAGE).into()),
+    };
+    work(&mut Rig::open(address.parse().map_err(|error| Usage::new(error, USAGE))?)?)
 }

@@ -10,20 +10,17 @@
 //! - `lost` switches the function's memory off while transfers run: the driver says that the device is
 //!   gone, and nothing ends in SIGBUS.
 //!
-//! Exit status: 0 if what was expected came true, else 1.
+//! Exit status: 0 if what was expected came true, 1 if not, 2 for arguments that are none.
 
+#[cfg(target_os = "linux")]
+#[path = "../common/mod.rs"]
+mod common;
 #[cfg(target_os = "linux")]
 mod linux;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    match linux::run() {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    common::main(linux::run)
 }
 
 #[cfg(not(target_os = "linux"))]

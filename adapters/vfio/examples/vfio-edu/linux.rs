@@ -10,6 +10,8 @@ use tombolo_hal::pci::Identity;
 use tombolo_hal::wait::poll_until;
 use tombolo_vfio::{Bar, Device, StdDelay, VfioDma};
 
+use crate::common::Usage;
+
 const VENDOR_QEMU: u16 = 0x1234;
 const DEVICE_EDU: u16 = 0x11e8;
 
@@ -82,7 +84,12 @@ fn copies(registers: &Bar, memory: VfioDma) -> Result<(), Box<dyn Error>> {
 
 /// Does what the arguments say.
 pub fn run() -> Result<(), Box<dyn Error>> {
-    let address = std::env::args().nth(1).ok_or("usage: vfio-edu ADDRESS")?.parse()?;
+    const USAGE: &str = "vfio-edu ADDRESS";
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [address] = args.as_slice() else {
+        return Err(Usage::new("one argument, please", USAGE).into());
+    };
+    let address = address.parse().map_err(|error| Usage::new(error, USAGE))?;
     let device = Device::open(address)?;
     let id = Identity::read(&device.config())?;
     if (id.vendor, id.device) != (VENDOR_QEMU, DEVICE_EDU) {

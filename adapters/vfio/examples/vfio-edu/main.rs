@@ -9,17 +9,14 @@
 //! Source: `docs/specs/edu.rst` of QEMU.
 
 #[cfg(target_os = "linux")]
+#[path = "../common/mod.rs"]
+mod common;
+#[cfg(target_os = "linux")]
 mod linux;
 
 #[cfg(target_os = "linux")]
 fn main() -> std::process::ExitCode {
-    match linux::run() {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    common::main(linux::run)
 }
 
 #[cfg(not(target_os = "linux"))]

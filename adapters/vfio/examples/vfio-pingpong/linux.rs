@@ -7,6 +7,8 @@ use tombolo_hal::irq::{IrqMode, IrqSource};
 use tombolo_hal::mmio::Mmio;
 use tombolo_vfio::{Bar, Device, VfioIrq};
 
+use crate::common::Usage;
+
 /// Registers of the bridge, in BAR 0. Source: the documentation of `tombolo_sim::bridge`.
 const ID: usize = 0x00;
 const SIDE: usize = 0x04;
@@ -85,10 +87,13 @@ fn word(side: usize, round: u32, index: usize) -> u32 {
 
 /// Does what the arguments say.
 pub fn run() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let usage = "usage: vfio-pingpong ADDRESS ROUNDS";
-    let address = arguments.next().ok_or(usage)?.parse()?;
-    let rounds: u32 = arguments.next().ok_or(usage)?.parse()?;
+    const USAGE: &str = "vfio-pingpong ADDRESS ROUNDS";
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let [address, rounds] = args.as_slice() else {
+        return Err(Usage::new("two arguments, please", USAGE).into());
+    };
+    let address = address.parse().map_err(|error| Usage::new(error, USAGE))?;
+    let rounds: u32 = rounds.parse().map_err(|error| Usage::new(error, USAGE))?;
     let device = Device::open(address)?;
     device.enable()?;
     let registers = device.bar(0).ok_or("no BAR 0")?;
