@@ -23,6 +23,9 @@ use crate::rig::{MEMORY_BAR, RigError};
 
 /// What the engine is taken to move per microsecond at least, for limits: far below what links do.
 const SLOWEST_BYTES_PER_US: u64 = 50;
+/// Interrupts pass a kernel, a thread and, in a guest, a hypervisor: on a loaded machine one that is
+/// tens of milliseconds late is not lost.
+const LOOK_NS: u64 = 250_000_000;
 /// A burst of the engine, for limits.
 const BURST_BYTES: u64 = 128;
 /// How often a device is asked whether it is still there.
@@ -253,6 +256,10 @@ impl<D: Opened> Platform for Hosted<D> {
         }
         memory.barrier(Barrier::Wmb);
         Ok(())
+    }
+
+    fn look_ns(&self) -> u64 {
+        LOOK_NS
     }
 
     fn burst_bytes(&self) -> u64 {

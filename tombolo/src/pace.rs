@@ -12,8 +12,6 @@ use crate::rig::Rig;
 
 /// How often to look at the device when there are no interrupts, in nanoseconds.
 const POLL_NS: u64 = 2_000;
-/// How long to wait for an interrupt before the driver is asked to look, in nanoseconds.
-const LOOK_NS: u64 = 5_000_000;
 
 /// The run takes longer than it ever should.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +33,8 @@ pub struct Limits {
     pub total_ns: u64,
     /// Steps for everything.
     pub steps: u64,
+    /// How long to wait for an interrupt before the driver is asked to look, in nanoseconds.
+    pub look_ns: u64,
 }
 
 impl Limits {
@@ -45,11 +45,12 @@ impl Limits {
         let own = timeout_ms.map(|ms| ms.saturating_mul(1_000_000));
         let timeout_ns = own.unwrap_or(ideal.saturating_mul(10).saturating_add(1_000_000_000));
         // Losing every interrupt is slow and not endless.
-        let round = ideal.saturating_mul(10).saturating_add(4 * LOOK_NS);
+        let look_ns = rig.platform.look_ns().min(timeout_ns / 2).max(1);
+        let round = ideal.saturating_mul(10).saturating_add(4 * look_ns);
         let total_ns = round.saturating_mul(rounds).saturating_add(timeout_ns.saturating_mul(4));
         let requests = bytes.saturating_mul(rounds) / rig.platform.burst_bytes();
         let steps = requests.saturating_mul(16).saturating_add(total_ns / POLL_NS).saturating_add(1_000_000);
-        Self { timeout_ns, total_ns, steps }
+        Self { timeout_ns, total_ns, steps, look_ns }
     }
 }
 
@@ -114,7 +115,7 @@ impl Pacer {
         if now >= heard.news.saturating_add(self.limits.timeout_ns) {
             return Due::GiveUp;
         }
-        if now < heard.looked.saturating_add(self.look_ns()) {
+        if now < heard.looked.saturating_add(self.limits.look_ns) {
             return Due::Nothing;
         }
         heard.looked = now;
@@ -123,12 +124,8 @@ impl Pacer {
 
     /// When something will be due for it.
     pub fn deadline(&self, heard: &Heard) -> u64 {
-        let look = heard.looked.saturating_add(self.look_ns());
+        let look = heard.looked.saturating_add(self.limits.look_ns);
         look.min(heard.news.saturating_add(self.limits.timeout_ns))
-    }
-
-    fn look_ns(&self) -> u64 {
-        LOOK_NS.min(self.limits.timeout_ns / 2).max(1)
     }
 
     /// Waits for an interrupt, `deadline` at most. Without interrupts: until it is worth a look.

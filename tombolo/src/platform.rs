@@ -83,6 +83,9 @@ pub trait Platform {
     /// [`RigError`] outside of it.
     fn device_write(&self, offset: u64, data: &[u8]) -> Result<(), RigError>;
 
+    /// How long an interrupt may be overdue before it counts as lost, in nanoseconds.
+    fn look_ns(&self) -> u64;
+
     /// The largest number of bytes that the engine moves in one request, for limits.
     fn burst_bytes(&self) -> u64;
 

@@ -124,6 +124,10 @@ impl Platform for Simulated {
         Ok(self.handle.memory().write(offset as usize, data)?)
     }
 
+    fn look_ns(&self) -> u64 {
+        5_000_000
+    }
+
     fn burst_bytes(&self) -> u64 {
         u64::from(self.params.burst_bytes)
     }
