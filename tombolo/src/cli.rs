@@ -108,9 +108,9 @@ pub struct DmaArgs {
     /// On which side of the link the driver runs
     #[arg(long, value_enum, default_value_t = LocationArg::Remote)]
     pub location: LocationArg,
-    /// How completions reach the driver
-    #[arg(long, value_enum, default_value_t = Irq::Msix)]
-    pub irq: Irq,
+    /// How completions reach the driver [default: msix, or msi if it has none]
+    #[arg(long, value_enum, value_name = "IRQ")]
+    pub irq: Option<Irq>,
     /// Elements of each channel's list (2 to 4096); longer transfers are cut
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub list_elements: usize,
@@ -142,7 +142,7 @@ impl DmaArgs {
             format: self.format.map_or(format, Format::from),
             mode: self.mode,
             location: self.location.into(),
-            irq: self.irq,
+            irq: self.irq.unwrap_or(device.as_ref().map_or(Irq::Msix, |device| device.irq)),
             channels: self.channels.unwrap_or(channels),
             size: self.size,
             sg,
@@ -260,6 +260,7 @@ mod tests {
             channels: 1,
             memory_bytes: 8 << 20,
             knows_memory: true,
+            irq: Irq::Msi,
         }
     }
 
@@ -272,7 +273,8 @@ mod tests {
     #[test]
     fn an_opened_device_says_format_and_channels_and_how_much_is_in_flight() {
         let some = job(&[], found()).unwrap();
-        assert_eq!((some.format, some.channels), (Format::HdmaNative, 1));
+        assert_eq!((some.format, some.channels, some.irq), (Format::HdmaNative, 1, Irq::Msi));
+        assert_eq!(job(&["--irq", "msix"], found()).unwrap().irq, Irq::Msix);
         // Of eight transfers of a channel so many as fit into the memory, with guards and lists.
         let spec = some.spec();
         assert!(spec.data_bytes <= 8 << 20 && spec.data_bytes > 4 << 20, "{}", spec.data_bytes);
@@ -289,7 +291,7 @@ mod tests {
             (vec!["--location", "local"], found(), "across the link"),
             (vec!["--irq", "intx"], found(), "writes messages"),
             (vec!["--size", "5M"], found(), "has 8388608 behind its BAR"),
-            (vec![], silent.clone(), "only non-ll works"),
+            (vec![], silent.clone(), "only --mode non-ll"),
             (vec!["--mode", "non-ll"], silent.clone(), "--device-memory ADDRESS"),
         ] {
             let refused = job(&args, device).unwrap_err();

@@ -4,11 +4,13 @@ use std::fmt;
 use std::str::FromStr;
 
 use dw_edma::{Format, RemoteEngine, VENDOR_XILINX};
+use tombolo_hal::irq::IrqMode;
 use tombolo_hal::pci::{ConfigSpace, regs};
 
 use crate::Usage;
 use crate::cli::DmaArgs;
 use crate::hosted::{Hosted, Opened};
+use crate::job::Irq;
 use crate::report::Report;
 use crate::rig::RigError;
 
@@ -67,6 +69,8 @@ pub struct Found {
     pub memory_bytes: u64,
     /// Whether the engine finds that memory at the BAR's address, or the device says where.
     pub knows_memory: bool,
+    /// The better kind of messages that it has.
+    pub irq: Irq,
 }
 
 impl Found {
@@ -75,6 +79,7 @@ impl Found {
         let RemoteEngine { format, write_channels, read_channels, device_memory, .. } = *hosted.found();
         let device = hosted.device();
         let vendor = device.config().read16(regs::VENDOR_ID);
+        let only_msi = device.vectors(IrqMode::MsiX) == 0 && device.vectors(IrqMode::Msi) != 0;
         Self {
             name: device.name().to_owned(),
             format,
@@ -82,6 +87,7 @@ impl Found {
             memory_bytes: hosted.memory_bytes(),
             // Xilinx' list pointers are addresses inside the device.
             knows_memory: vendor != VENDOR_XILINX || device_memory.is_some(),
+            irq: if only_msi { Irq::Msi } else { Irq::Msix },
         }
     }
 }

@@ -1,5 +1,29 @@
 //! A device that was opened, as a place where the driver runs: real time, real registers.
 
+fn read_words<M: Mmio>(memory: &M, start: usize, data: &mut [u8]) {
+    let mut at = start;
+    while let Some(rest) = data.get_mut(at - start..).filter(|rest| !rest.is_empty()) {
+        let (word, lane) = (at & !3, at & 3);
+        let bytes = memory.read32_relaxed(word).to_le_bytes();
+        let count = (4 - lane).min(rest.len());
+        rest[..count].copy_from_slice(&bytes[lane..lane + count]);
+        at += count;
+    }
+}
+
+fn write_words<M: Mmio>(memory: &M, start: usize, data: &[u8]) {
+    let mut at = start;
+    while let Some(rest) = data.get(at - start..).filter(|rest| !rest.is_empty()) {
+        let (word, lane) = (at & !3, at & 3);
+        let count = (4 - lane).min(rest.len());
+        // At an edge the bytes beside ours stay what they are.
+        let mut bytes = if count == 4 { [0; 4] } else { memory.read32(word).to_le_bytes() };
+        bytes[lane..lane + count].copy_from_slice(&rest[..count]);
+        memory.write32_relaxed(word, u32::from_le_bytes(bytes));
+        at += count;
+    }
+}
+
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +74,16 @@ pub trait Opened {
     fn config(&self) -> Self::Config;
     /// A BAR, if the function has it.
     fn bar(&self, index: u8) -> Option<Self::Mmio>;
+    /// Reads memory behind a BAR.
+    fn read_bytes(&self, memory: &Self::Mmio, offset: usize, data: &mut [u8]) {
+        read_words(memory, offset, data);
+    }
+    /// Writes memory behind a BAR.
+    fn write_bytes(&self, memory: &Self::Mmio, offset: usize, data: &[u8]) {
+        write_words(memory, offset, data);
+    }
+    /// Vectors of `mode` that the function has.
+    fn vectors(&self, mode: IrqMode) -> u16;
     /// DMA memory.
     fn dma(&self) -> &Self::Dma;
     /// Mappings that are out, and their bytes.
@@ -230,30 +264,14 @@ impl<D: Opened> Platform for Hosted<D> {
 
     fn device_read(&self, offset: u64, data: &mut [u8]) -> Result<(), RigError> {
         let (start, memory) = (self.inside(offset, data.len())?, self.memory()?);
-        let mut at = start;
-        while let Some(rest) = data.get_mut(at - start..).filter(|rest| !rest.is_empty()) {
-            let (word, lane) = (at & !3, at & 3);
-            let bytes = memory.read32_relaxed(word).to_le_bytes();
-            let count = (4 - lane).min(rest.len());
-            rest[..count].copy_from_slice(&bytes[lane..lane + count]);
-            at += count;
-        }
+        self.device.read_bytes(memory, start, data);
         memory.barrier(Barrier::Rmb);
         Ok(())
     }
 
     fn device_write(&self, offset: u64, data: &[u8]) -> Result<(), RigError> {
         let (start, memory) = (self.inside(offset, data.len())?, self.memory()?);
-        let mut at = start;
-        while let Some(rest) = data.get(at - start..).filter(|rest| !rest.is_empty()) {
-            let (word, lane) = (at & !3, at & 3);
-            let count = (4 - lane).min(rest.len());
-            // At an edge the bytes beside ours stay what they are.
-            let mut bytes = if count == 4 { [0; 4] } else { memory.read32(word).to_le_bytes() };
-            bytes[lane..lane + count].copy_from_slice(&rest[..count]);
-            memory.write32_relaxed(word, u32::from_le_bytes(bytes));
-            at += count;
-        }
+        self.device.write_bytes(memory, start, data);
         memory.barrier(Barrier::Wmb);
         Ok(())
     }

@@ -165,13 +165,15 @@ impl Job {
         }
         if self.mode != Mode::NonLl && !knows_memory {
             return Some(format!(
-                "--mode {}: {name} does not say where its engine finds list memory; only non-ll works",
+                "--mode {}: {name} does not say where its engine finds list memory; \
+                 only --mode non-ll with --device-memory works",
                 self.mode.name()
             ));
         }
         if !knows_memory && self.device_memory.is_none() {
             return Some(format!(
-                "{name} does not say where its engine finds the memory behind BAR 2: --device-memory ADDRESS"
+                "{name} does not say where its engine finds the memory behind BAR 2: --device-memory ADDRESS \
+                 (0x5000000000 for models of `tombolo serve`)"
             ));
         }
         None

@@ -59,6 +59,10 @@ impl Opened for Vfio {
         self.dma.mapped()
     }
 
+    fn vectors(&self, mode: IrqMode) -> u16 {
+        self.device.vectors(mode)
+    }
+
     fn irq(&self) -> &VfioIrq {
         &self.irq
     }

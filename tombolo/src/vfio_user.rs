@@ -60,6 +60,18 @@ impl Opened for VfioUser {
         self.dma.mapped()
     }
 
+    fn read_bytes(&self, memory: &Bar, offset: usize, data: &mut [u8]) {
+        memory.read_bytes(offset, data);
+    }
+
+    fn write_bytes(&self, memory: &Bar, offset: usize, data: &[u8]) {
+        memory.write_bytes(offset, data);
+    }
+
+    fn vectors(&self, mode: IrqMode) -> u16 {
+        self.device.vectors(mode)
+    }
+
     fn irq(&self) -> &ClientIrq {
         &self.irq
     }

@@ -141,6 +141,15 @@ fn every_preset_and_option_is_served_and_driven() {
 }
 
 #[test]
+fn without_a_wish_the_better_messages_of_the_device_are_taken() {
+    for (model, irq) in [("dw-edma:unroll", "msi-x"), ("dw-edma:unroll,irq=msi,trapped", "msi")] {
+        let serving = Serving::new(&[model]);
+        assert_right(serving.dma(0, "--size 100K --iterations 2"), irq);
+        serving.stop();
+    }
+}
+
+#[test]
 fn several_models_in_one_process_are_driven_at_once() {
     let serving = Serving::new(&["dw-edma:unroll", "dw-edma:b054", "dw-edma:legacy"]);
     std::thread::scope(|scope| {

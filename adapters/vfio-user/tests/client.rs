@@ -81,6 +81,32 @@ fn every_channel_can_have_its_own_vector() {
 }
 
 #[test]
+fn memory_behind_a_bar_moves_at_any_offset_and_length_mapped_or_not() {
+    for options in [ServerOptions::default(), trapped()] {
+        let (served, _model) = Served::engine(presets::edda(Format::Unrolled), options);
+        let device = served.connect();
+        let memory = device.bar(2).unwrap();
+        // Odd ends, none, a whole page, and across two ends of pages.
+        for (offset, len) in [(0, 1), (3, 0), (5, 7), (4096, 4096), (4090, 5000), (8191, 2)] {
+            let data = pattern(offset as u64 + 1, len);
+            memory.write_bytes(offset, &data);
+            let mut back = vec![0; len];
+            memory.read_bytes(offset, &mut back);
+            assert_eq!(back, data, "{offset} {len}");
+        }
+        let end = memory.size();
+        memory.write_bytes(end - 2, &[0x11; 4]);
+        let mut beyond = [0; 4];
+        memory.read_bytes(end - 2, &mut beyond);
+        assert_eq!(beyond, [0x11, 0x11, 0xff, 0xff], "there is nothing beyond the end");
+        memory.read_bytes(usize::MAX, &mut beyond);
+        memory.write_bytes(usize::MAX, &beyond);
+        let messages = served.server.counters().reads;
+        assert!(messages < 100, "{messages} messages for a few pages");
+    }
+}
+
+#[test]
 fn lists_at_addresses_inside_the_device() {
     for params in [presets::mdb_b054(), presets::cpm6_b00f()] {
         moves_data(params, ServerOptions::default(), IrqMode::MsiX, 1);

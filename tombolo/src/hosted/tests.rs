@@ -33,6 +33,9 @@ impl Opened for Fake {
     fn bar(&self, index: u8) -> Option<Arc<FakeMmio>> {
         (index == MEMORY_BAR).then(|| self.memory.clone())
     }
+    fn vectors(&self, _mode: IrqMode) -> u16 {
+        0
+    }
     fn dma(&self) -> &HeapDma {
         &self.dma
     }

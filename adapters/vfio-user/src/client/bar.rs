@@ -1,6 +1,7 @@
 //! Registers and memory behind a BAR, and configuration space.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tombolo_hal::mmio::{Mmio, MmioNarrow};
@@ -8,6 +9,9 @@ use tombolo_hal::pci::{ConfigSpace, regs};
 use vfio_bindings::bindings::vfio::VFIO_PCI_CONFIG_REGION_INDEX;
 
 use super::core::{Core, Region};
+
+/// Where mapped parts of a BAR may begin and end.
+const PAGE: usize = 4096;
 
 /// A BAR of an open device. Clones are the same BAR and keep the connection.
 ///
@@ -39,8 +43,37 @@ impl Bar {
 
     /// Whether an aligned word of `width` bytes lies at `offset` of a device that is there.
     fn holds(&self, offset: usize, width: usize) -> bool {
-        let inside = offset < self.size && self.size - offset >= width && offset.is_multiple_of(width);
-        inside && !self.core.is_gone()
+        self.has(offset, width) && offset.is_multiple_of(width)
+    }
+
+    /// Reads memory behind the BAR, any offset and length; all ones outside it and of a device that is
+    /// gone. What is not mapped comes a page at a time: a register must not be read this way.
+    pub fn read_bytes(&self, offset: usize, data: &mut [u8]) {
+        for (at, piece) in pages(offset, data.len()) {
+            let Some(data) = data.get_mut(piece) else { return };
+            match self.region().filter(|_| self.has(at, data.len())) {
+                None => data.fill(u8::MAX),
+                Some(region) if region.load(at, data).is_some() => {}
+                Some(_) => {
+                    self.core.read(self.index.into(), at as u64, data);
+                }
+            }
+        }
+    }
+
+    /// Writes memory behind the BAR, as [`read_bytes`](Self::read_bytes) reads it.
+    pub fn write_bytes(&self, offset: usize, data: &[u8]) {
+        for (at, piece) in pages(offset, data.len()) {
+            let Some(data) = data.get(piece) else { return };
+            let region = self.region().filter(|_| self.has(at, data.len()));
+            if region.is_some_and(|region| region.store(at, data).is_none()) {
+                self.core.write(self.index.into(), at as u64, data);
+            }
+        }
+    }
+
+    fn has(&self, offset: usize, len: usize) -> bool {
+        offset < self.size && self.size - offset >= len && !self.core.is_gone()
     }
 
     fn load<const N: usize>(&self, offset: usize) -> [u8; N] {
@@ -64,6 +97,18 @@ impl Bar {
             self.core.write(self.index.into(), offset as u64, &bytes);
         }
     }
+}
+
+/// Cuts `len` bytes at `offset` at the ends of pages: what is mapped begins and ends there. Each piece
+/// with its offset, and where it is in the data.
+fn pages(offset: usize, len: usize) -> impl Iterator<Item = (usize, Range<usize>)> {
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let at = offset.checked_add(done).filter(|_| done < len)?;
+        let piece = (PAGE - at % PAGE).min(len - done);
+        done += piece;
+        Some((at, done - piece..done))
+    })
 }
 
 impl Mmio for Bar {
