@@ -85,6 +85,7 @@ fn memory_behind_a_bar_moves_at_any_offset_and_length_mapped_or_not() {
     for options in [ServerOptions::default(), trapped()] {
         let (served, _model) = Served::engine(presets::edda(Format::Unrolled), options);
         let device = served.connect();
+        device.enable().unwrap();
         let memory = device.bar(2).unwrap();
         // Odd ends, none, a whole page, and across two ends of pages.
         for (offset, len) in [(0, 1), (3, 0), (5, 7), (4096, 4096), (4090, 5000), (8191, 2)] {
