@@ -1,6 +1,6 @@
 //! Our driver without an operating system: the images of `adapters/baremetal` on both machines.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ pub fn run(context: &Context<'_>, facts: &mut Vec<String>) -> Result<()> {
         &["edda-legacy", "edda-unroll", "edda-hdma-compat", "edda-hdma-native", "b054", "b00f"],
     );
     for machine in &MACHINES {
-        let image = build(context, machine)?;
+        let image = context.folder.bare_example("tombolo-baremetal", "bare-edma", machine.target)?;
         for model in models().into_iter().filter(|model| names.contains(&model.name)) {
             for vectors in [Vectors::MsiX, Vectors::Msi] {
                 let what = format!("{} {} {vectors:?}", machine.name, model.name);
@@ -60,16 +60,6 @@ pub fn run(context: &Context<'_>, facts: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn build(context: &Context<'_>, machine: &Machine) -> Result<PathBuf> {
-    // A machine without the target's prebuilt core says here how to build it.
-    let more = std::env::var("TOMBOLO_BARE_OPTIONS").unwrap_or_default();
-    let mut arguments =
-        vec!["--package", "tombolo-baremetal", "--target", machine.target, "--example", "bare-edma"];
-    arguments.extend(more.split_whitespace());
-    context.folder.cargo(machine.target, &arguments)?;
-    Ok(context.folder.target()?.join(machine.target).join("release/examples/bare-edma"))
 }
 
 /// A machine with one device: what the image reports, and its exit status.

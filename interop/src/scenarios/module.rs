@@ -104,7 +104,7 @@ fn load(
         passed("reenter", &transcript.one(&format!("{}-reenter", model.name))?)?;
         interrupts += by_interrupts(&transcript.one(&format!("status-{}", model.name))?)?;
     }
-    passed("while the interrupt moved", &transcript.one("moving")?)?;
+    nothing_wrong_until_stopped(&transcript.one("moving")?)?;
     passed("loaded again", &transcript.one("again")?)?;
     let moved = transcript.one("status-moving")?;
     by_interrupts(&moved)?;
@@ -191,6 +191,29 @@ fn misfortunes(
         ));
     }
     devices.into_iter().try_for_each(Served::stop)
+}
+
+/// Demands of a run that was stopped, and so did not pass, that nothing else was wrong.
+fn nothing_wrong_until_stopped(result: &Value) -> Result<()> {
+    let result = told_once(result)?;
+    for key in [
+        "mismatches",
+        "completed_error",
+        "errors",
+        "timeouts",
+        "refused",
+        "silent",
+        "no_descriptor",
+        "leaked",
+    ] {
+        if number(&result, key)? != 0 {
+            bail!("{key} while the interrupt moved: {result}");
+        }
+    }
+    if result["failure"] != "stopped" {
+        bail!("the interrupt moved, and the run ended by itself: {result}");
+    }
+    Ok(())
 }
 
 /// Demands that each submitted transfer was told of, and once.

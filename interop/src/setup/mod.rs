@@ -3,6 +3,7 @@
 
 mod debian;
 mod modules;
+mod rust;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};

@@ -87,9 +87,10 @@ impl Folder {
     /// # Errors
     /// If it does not build, or has something in it that must not be there.
     pub fn rust_object(&self) -> Result<()> {
+        let compiler = self.compiler()?;
         for goal in ["rust", "check"] {
             let mut make = bounded("make", BUILD_LIMIT);
-            make.arg("-C").arg(self.source("adapters/linux")).arg(goal);
+            make.arg("-C").arg(self.source("adapters/linux")).arg(goal).envs(compiler.environment());
             run(&format!("make {goal}"), &mut make, &self.log("modules"))?;
         }
         Ok(())
@@ -123,10 +124,26 @@ impl Folder {
     /// # Errors
     /// If they do not build.
     pub fn cargo(&self, what: &str, arguments: &[&str]) -> Result<()> {
+        run(what, &mut self.cargo_build(arguments), &self.log("cargo"))
+    }
+
+    /// Builds a package's example for a target without an operating system; gives the file.
+    ///
+    /// # Errors
+    /// If it does not build, or what builds it is not to be had.
+    pub fn bare_example(&self, package: &str, example: &str, target: &str) -> Result<PathBuf> {
+        let compiler = self.compiler()?;
+        let (options, environment) = compiler.for_bare_target(target);
+        let mut command = self.cargo_build(&["--package", package, "--example", example, "--target", target]);
+        run(target, command.args(options).envs(environment), &self.log("cargo"))?;
+        Ok(self.target()?.join(target).join("release/examples").join(example))
+    }
+
+    fn cargo_build(&self, arguments: &[&str]) -> Command {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = bounded(cargo, Duration::from_secs(900));
         command.arg("build").arg("--release").args(arguments).current_dir(self.source(""));
-        run(what, &mut command, &self.log("cargo"))
+        command
     }
 
     /// Where cargo puts what it builds.
