@@ -70,6 +70,7 @@ pub mod le;
 pub mod lock;
 mod logging;
 pub mod mmio;
+pub mod net;
 pub mod pci;
 pub mod register;
 pub mod sync;

@@ -94,6 +94,28 @@ impl<'a> Initramfs<'a> {
         Ok(self)
     }
 
+    /// Adds programs of the Debian folder, named by their paths in it, with their libraries.
+    ///
+    /// # Errors
+    /// If one of them, or a library, is not there.
+    pub fn debian_programs(self, paths: &[&str]) -> Result<Self> {
+        let libraries = self.root.join("lib/x86_64-linux-gnu");
+        fs::create_dir_all(&libraries)?;
+        for path in paths {
+            let file = self.folder.debian(path);
+            let name = file.file_name().context("a program has a name")?;
+            fs::copy(&file, self.root.join("bin").join(name)).with_context(|| file.display().to_string())?;
+            for library in self.folder.debian_libraries(path)? {
+                let name = library.file_name().context("a library has a name")?;
+                let to =
+                    if library.ends_with("ld-linux-x86-64.so.2") { "lib64" } else { "lib/x86_64-linux-gnu" };
+                fs::copy(&library, self.root.join(to).join(name))
+                    .with_context(|| library.display().to_string())?;
+            }
+        }
+        Ok(self)
+    }
+
     /// Packs everything into `file`.
     ///
     /// # Errors

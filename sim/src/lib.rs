@@ -22,6 +22,7 @@ pub mod device;
 pub mod dw_edma;
 pub mod fabric;
 pub mod host;
+pub mod lan743x;
 pub mod memory;
 pub mod rng;
 pub mod test_bus;

@@ -52,6 +52,11 @@ impl SgEntry {
         Self { address, len }
     }
 
+    /// A piece of a mapping that the caller keeps for as long as a device knows of the piece.
+    pub(crate) const fn of_mapping(address: DmaAddr, len: u64) -> Self {
+        Self { address, len }
+    }
+
     /// Where it begins.
     pub const fn address(&self) -> DmaAddr {
         self.address

@@ -4,6 +4,7 @@ mod baremetal;
 mod bridge;
 mod faults;
 mod module;
+mod nic;
 mod stock;
 mod vfio;
 
@@ -57,6 +58,11 @@ pub const SCENARIOS: &[Scenario] = &[
         name: "module",
         what: "our driver as a kernel module, on both kernels: load, faults, unbind, removal",
         run: module::run,
+    },
+    Scenario {
+        name: "nic-stock",
+        what: "Linux's own lan743x on our model: ping, TCP, jumbo frames, ethtool",
+        run: nic::run,
     },
     Scenario {
         name: "two-guests",

@@ -15,12 +15,12 @@ use crate::command::{bounded, exists, output, run};
 const RELEASE: &str = "trixie";
 const BACKPORTS: &str = "trixie-backports";
 /// Changes whenever a stage makes something else.
-const RECIPE: u32 = 1;
+const RECIPE: u32 = 2;
 const DOWNLOAD_LIMIT: Duration = Duration::from_secs(900);
 
 /// Tools in the folder, all of the backports where these have them.
 const PACKAGES: &str = "qemu-system-x86 qemu-system-arm busybox-static cpio kmod make gcc-14 libelf-dev bc perl \
-    xz-utils linux-headers-amd64";
+    xz-utils linux-headers-amd64 iproute2 ethtool iperf3 linuxptp";
 
 /// Unpacks both kernels and the newer one's source; writes which ones they are.
 const KERNELS: &str = r#"

@@ -108,6 +108,22 @@ impl Folder {
         command
     }
 
+    /// The libraries that a program of the Debian folder needs, its loader among them.
+    ///
+    /// # Errors
+    /// If the program is not there, or one of them.
+    pub fn debian_libraries(&self, path: &str) -> Result<Vec<PathBuf>> {
+        let loader = self.debian("lib64/ld-linux-x86-64.so.2");
+        let mut list = bounded(&loader, Duration::from_secs(20));
+        list.arg("--library-path").arg(self.debian("usr/lib/x86_64-linux-gnu")).arg("--list");
+        let text = crate::command::output(path, list.arg(self.debian(path)))?;
+        // As ldd prints it: NAME => FILE (ADDRESS).
+        let files = text.lines().filter_map(|line| line.split("=> ").nth(1)?.split(" (").next());
+        // Threads that are cancelled load it themselves.
+        let threads = self.debian("usr/lib/x86_64-linux-gnu/libgcc_s.so.1");
+        Ok(files.map(PathBuf::from).chain([loader.clone(), threads]).collect())
+    }
+
     /// A shell script that runs inside of the Debian folder. What is mounted for it goes with it.
     pub fn inside(&self, script: &str, limit: Duration) -> Command {
         const ENTER: &str = "mount -t proc proc \"$1/proc\" && mount --rbind /dev \"$1/dev\" && exec chroot \"$1\" \
