@@ -105,7 +105,7 @@ fn frames_for_others_are_left_out_unless_they_are_asked_for() {
     let own = pair.b.nic.mac_address();
     let multicast: Vec<MacAddress> = (0..40).map(|n| MacAddress([0x01, 0x00, 0x5e, 0, 1, n])).collect();
     let to = |mac: MacAddress| [&mac.0[..], &frame(100, 1)[6..]].concat();
-    let mut arrives = |pair: &mut Pair, mac: MacAddress| {
+    let arrives = |pair: &mut Pair, mac: MacAddress| {
         pair.a.send(&to(mac));
         pair.run(60_000).1.len() == 1
     };
