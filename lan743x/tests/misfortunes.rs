@@ -134,3 +134,35 @@ fn a_channel_that_does_not_stop_is_told_and_its_memory_kept() {
     drop(ring);
     assert_eq!(station.function.iommu_mapped().0, mapped, "the device may still write there");
 }
+
+#[test]
+fn heads_and_descriptors_of_garbage_reach_nothing() {
+    for (seed, params) in
+        [(1, presets::lan7430_a0()), (2, presets::lan7430_b0()), (3, presets::pci11414_b0())]
+    {
+        let setup = Setup { ring: 16, buffer: 500, ..Setup::default() };
+        let mut pair = Pair::new(params.clone(), params, setup);
+        pair.a.function.corrupt_dma_writes(0.3);
+        pair.b.function.corrupt_dma_writes(0.3);
+        let mut violations = 0;
+        for number in 0..400_u32 {
+            let bytes = frame(60 + (number as usize * 7) % 1400, seed);
+            let _ = pair.a.send_on(0, &bytes, Default::default());
+            pair.a.tx[0].kick();
+            pair.fabric.advance(20_000);
+            for station in [&mut pair.a, &mut pair.b] {
+                // What a poll hands over lies inside of its buffers, whatever the device says.
+                for queue in 0..4 {
+                    let sum = |frame: tombolo_hal::net::ReceivedFrame<Vec<u8>, 8>| {
+                        assert_eq!(frame.pieces().map(<[u8]>::len).sum::<usize>(), frame.info.length);
+                    };
+                    station.rx[queue].poll(64, || Some(vec![0; 500]), sum);
+                    station.rx[queue].rearm();
+                }
+                station.tx[0].reap(usize::MAX, |_, _| {});
+            }
+            violations = pair.b.rx[0].queue().stats().violations + pair.a.tx[0].queue().stats().violations;
+        }
+        assert!(violations > 0, "nothing was corrupted");
+    }
+}
