@@ -33,7 +33,7 @@ carrier() { i=0; while [ "$(ip netns exec $1 cat /sys/class/net/e0/carrier 2>/de
 
 const TRAFFIC: &str = r#"
 side a @A@ 1; side b @B@ 2; carrier a; carrier b
-in_a ping -c 20 -i 0.1 -q 10.0.0.2 > /tmp/ping || true
+in_a ping -c 20 -i 0.1 -q 10.0.0.2 > /tmp/ping 2>&1 || fail "ping: $(tail -n 2 /tmp/ping)"
 result ping "$(grep -o '[0-9]* packets received' /tmp/ping | cut -d' ' -f1)"
 in_b iperf3 -s -D > /dev/null 2>&1; sleep 1
 in_a iperf3 -c 10.0.0.2 -t @SECONDS@ -J > /tmp/tcp 2>&1 || fail "iperf3: $(tail -n 3 /tmp/tcp)"
@@ -47,7 +47,7 @@ in_a ethtool -x e0 > /tmp/rss || fail rss
 in_a ethtool -T e0 > /tmp/ts || fail ts
 in_a ethtool -a e0 > /tmp/pause || fail pause
 in_a ip link set e0 mtu 9000; in_b ip link set e0 mtu 9000; sleep 1; carrier a; carrier b
-in_a ping -c 5 -i 0.1 -q -s 8000 10.0.0.2 > /tmp/ping || true
+in_a ping -c 5 -i 0.1 -q -s 8000 10.0.0.2 > /tmp/ping 2>&1 || fail "ping: $(tail -n 2 /tmp/ping)"
 result jumbo "$(grep -o '[0-9]* packets received' /tmp/ping | cut -d' ' -f1)"
 ip netns del a; ip netns del b
 "#;
