@@ -61,6 +61,7 @@ fn run(seed: u64, chip: Chip, revision: Revision) -> [u64; 3] {
     let (port, other): (Port, Port) = Wire::pair(WireParams::default());
     let mut model = Lan743x::new(presets::controller(chip, revision));
     model.connect(port);
+    model.handle().delay_status_clears(seed % 3 * 700);
     let channels: Vec<u64> = (0..8).map(|channel| 0xc40 + channel * 0x40).collect();
     for _ in 0..400 {
         match random.below(8) {
@@ -68,9 +69,14 @@ fn run(seed: u64, chip: Chip, revision: Revision) -> [u64; 3] {
             0 | 1 => {
                 let channel = channels[random.below(8) as usize];
                 let tx = channel >= 0xd40;
-                for (offset, value) in
-                    [(0x0c, 0x1000), (0x14, 0x8f00), (4, 16 + random.below(40)), (0, random.next())]
-                {
+                let halts = if random.below(2) == 0 { 1 << 21 | 1 << 16 } else { 0 };
+                for (offset, value) in [
+                    (0x0c, 0x1000),
+                    (0x14, 0x8f00),
+                    (4, 16 + random.below(40)),
+                    (0, random.next()),
+                    (0x20, halts),
+                ] {
                     model.write(&mut bus, 0, channel + offset, Width::W32, value & 0xffff_ffff);
                 }
                 let start =
@@ -86,7 +92,7 @@ fn run(seed: u64, chip: Chip, revision: Revision) -> [u64; 3] {
                         (true, 0) => near_descriptor(&mut random),
                         (true, 1) => 0x2000 + random.below(0x6000) as u32,
                         (true, 2) => 0,
-                        (true, _) => (random.below(3) as u32 * 700) << 16,
+                        (true, _) => [0, 1, 700, 1400][random.below(4) as usize] << 16,
                         _ => random.value(),
                     };
                     memory.write_u32(index * 4, word).unwrap();

@@ -10,11 +10,14 @@ pub(super) enum Ev {
     Tx(usize),
     Rx(usize),
     Moderation(usize),
-    Timer(usize),
+    /// A timer of the 1588 unit.
+    Ptp,
     Gpt,
-    DataPort,
     Pause,
-    Mac,
+    /// The PHY's link comes up.
+    Phy,
+    /// Something with an end of its own has come to it.
+    Due,
 }
 
 impl Ev {
@@ -25,11 +28,11 @@ impl Ev {
             Ev::Tx(channel) => (1, channel),
             Ev::Rx(channel) => (2, channel),
             Ev::Moderation(timer) => (3, timer),
-            Ev::Timer(number) => (4, number),
+            Ev::Ptp => (4, 0),
             Ev::Gpt => (5, 0),
-            Ev::DataPort => (6, 0),
             Ev::Pause => (7, 0),
-            Ev::Mac => (8, 0),
+            Ev::Due => (8, 0),
+            Ev::Phy => (9, 0),
         };
         epoch << 16 | (index as u64 & 0xff) << 8 | kind
     }
@@ -44,11 +47,11 @@ impl Ev {
             1 if index < 4 => Ev::Tx(index),
             2 if index < 4 => Ev::Rx(index),
             3 if index < 10 => Ev::Moderation(index),
-            4 if index < 2 => Ev::Timer(index),
+            4 => Ev::Ptp,
             5 => Ev::Gpt,
-            6 => Ev::DataPort,
             7 => Ev::Pause,
-            8 => Ev::Mac,
+            8 => Ev::Due,
+            9 => Ev::Phy,
             _ => Ev::Wire,
         }
     }
@@ -69,6 +72,11 @@ pub(super) struct Alarm {
 impl Alarm {
     pub fn is_set(&self) -> bool {
         self.at.is_some()
+    }
+
+    /// Takes the moment back.
+    pub fn cancel(&mut self) {
+        self.at = None;
     }
 
     /// Sets the moment.

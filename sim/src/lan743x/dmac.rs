@@ -1,126 +1,12 @@
 //! DMA controller: commands, channels' registers, descriptor fetch and head write-back (AN2948 section 10).
 
-use std::collections::VecDeque;
-
 use super::Lan743x;
-use super::alarm::{Alarm, Ev};
+use super::alarm::Ev;
+use super::due::Done;
 use super::handle::{ChannelCounters, Wait};
 use super::regs::dmac;
+use super::ring::{Descriptor, Ring, State};
 use crate::device::Bus;
-
-/// A descriptor as it was fetched.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Descriptor {
-    pub index: u32,
-    pub words: [u32; 4],
-}
-
-/// Where a channel is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    #[default]
-    Initial,
-    Running,
-    /// Until then.
-    Stopping(u64),
-}
-
-/// A channel.
-#[derive(Debug)]
-pub(super) struct Ring {
-    pub cfg_a: u32,
-    pub cfg_b: u32,
-    pub cfg_c: u32,
-    base: u64,
-    head_address: u64,
-    /// The first descriptor that software does not have back.
-    pub head: u32,
-    pub tail: u32,
-    pub err: u32,
-    state: State,
-    reset_until: u64,
-    /// Fetched, and not used up.
-    pub cache: VecDeque<Descriptor>,
-    /// The next that will be fetched.
-    fetch: u32,
-    /// Receive: used up, and not written back.
-    pub done: VecDeque<Descriptor>,
-    /// The head as it will be after the next write-back.
-    pub next_head: u32,
-    /// Transmit: descriptors passed that ask for a write-back.
-    pub owed: u32,
-    /// An error stopped it until its reset.
-    pub halted: bool,
-    pub alarm: Alarm,
-}
-
-impl Ring {
-    fn new(rx: bool) -> Self {
-        Self {
-            cfg_a: 0,
-            cfg_b: if rx { dmac::RX_CFG_B_RESET } else { dmac::TX_CFG_B_RESET },
-            cfg_c: 0,
-            base: 0,
-            head_address: 0,
-            head: 0,
-            tail: 0,
-            err: 0,
-            state: State::Initial,
-            reset_until: 0,
-            cache: VecDeque::new(),
-            fetch: 0,
-            done: VecDeque::new(),
-            next_head: 0,
-            owed: 0,
-            halted: false,
-            alarm: Alarm::default(),
-        }
-    }
-
-    pub fn length(&self) -> u32 {
-        self.cfg_b & 0xffff
-    }
-
-    fn bits(&self, now: u64) -> (bool, bool) {
-        match self.state {
-            State::Initial => (false, false),
-            State::Running => (true, false),
-            State::Stopping(until) => (now < until, true),
-        }
-    }
-
-    pub fn runs(&self) -> bool {
-        self.state == State::Running && !self.halted
-    }
-
-    fn restart(&mut self) {
-        (self.head, self.tail, self.fetch, self.next_head, self.owed) = (0, 0, 0, 0, 0);
-        self.cache.clear();
-        self.done.clear();
-    }
-
-    /// Forgets what was fetched: it is fetched again.
-    pub fn forget_cache(&mut self) {
-        if let Some(first) = self.cache.front() {
-            self.fetch = first.index;
-            self.cache.clear();
-        }
-    }
-
-    /// The next index of the ring.
-    pub fn after(&self, index: u32) -> u32 {
-        if index + 1 >= self.length() { 0 } else { index + 1 }
-    }
-
-    /// Descriptors between the one to be fetched and the tail.
-    fn available(&self) -> u32 {
-        let length = self.length();
-        if length < 2 || self.tail >= length {
-            return 0;
-        }
-        (self.tail + length - self.fetch) % length
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Dmac {
@@ -134,11 +20,14 @@ pub(super) struct Dmac {
     pub frames: [Option<super::tx::Outgoing>; 4],
 }
 
-impl Default for Dmac {
-    fn default() -> Self {
+impl Dmac {
+    /// The controller of a chip with that many transmit channels. The stop interrupts are up from the
+    /// beginning, as nothing runs.
+    pub fn new(tx_channels: usize) -> Self {
+        let tx_stops = ((1 << tx_channels) - 1) << 8;
         Self {
             cfg: dmac::CFG_RESET,
-            int_sts: 0,
+            int_sts: dmac::INT_RX_STOP | tx_stops & dmac::INT_TX_STOP,
             int_en: 0,
             reset_until: 0,
             rx: std::array::from_fn(|_| Ring::new(true)),
@@ -155,7 +44,12 @@ fn fields(rx: bool) -> (u32, u32, u32) {
 
 impl Lan743x {
     pub(super) fn dmac_error(&self) -> bool {
-        self.dmac.rx.iter().chain(&self.dmac.tx).any(|ring| ring.err & 0xff != 0)
+        self.dmac.rx.iter().chain(&self.dmac.tx).any(Ring::reports_error)
+    }
+
+    /// `DMAC_INT_STS`.
+    fn dmac_status(&self) -> u32 {
+        self.dmac.int_sts | if self.dmac_error() { dmac::INT_ERR } else { 0 }
     }
 
     /// Channel registers: direction, channel, offset in it.
@@ -163,8 +57,7 @@ impl Lan743x {
         let (rx, first) = if offset >= dmac::TX { (false, dmac::TX) } else { (true, dmac::RX) };
         let at = offset.checked_sub(first)?;
         let channel = (at / dmac::STRIDE) as usize;
-        let count = if rx { 4 } else { self.params.chip.tx_channels() };
-        (channel < count).then_some((rx, channel, at % dmac::STRIDE))
+        (channel < self.channels(rx)).then_some((rx, channel, at % dmac::STRIDE))
     }
 
     pub(super) fn dmac_read(&mut self, bus: &mut dyn Bus, offset: u64) -> Option<u32> {
@@ -172,10 +65,10 @@ impl Lan743x {
         match offset {
             dmac::CFG => return Some(self.dmac.cfg),
             dmac::CMD => return Some(self.command_word(now)),
-            dmac::INT_STS => return Some(self.dmac.int_sts),
+            dmac::INT_STS => return Some(self.dmac_status()),
             dmac::INT_EN_SET | dmac::INT_EN_CLR => return Some(self.dmac.int_en),
             dmac::INT_STS_R2C => {
-                let value = self.dmac.int_sts;
+                let value = self.dmac_status();
                 for channel in 0..4 {
                     self.clear_by_read(true, channel, value, false);
                     self.clear_by_read(false, channel, value, false);
@@ -241,6 +134,9 @@ impl Lan743x {
         let parameter = !matches!(at, dmac::TAIL | dmac::ERR_STS | dmac::CFG_C | dmac::HEAD);
         // Parameters can be changed in the initial state; RX_CFG_B's time stamp mode always (Linux does).
         let initial = self.ring(rx, channel).state == State::Initial;
+        if at == dmac::CFG_A && value & dmac::FLUSH != 0 {
+            self.write_back(bus, rx, channel, true);
+        }
         if parameter && !initial {
             if rx && at == dmac::CFG_B {
                 let stamps = dmac::RX_TS_ALL | dmac::RX_TS_DESCR;
@@ -258,7 +154,7 @@ impl Lan743x {
             dmac::BASE_H => ring.base = ring.base & 0xffff_ffff | u64::from(value) << 32,
             dmac::BASE_L => {
                 ring.base = ring.base >> 32 << 32 | u64::from(value & !3);
-                ring.restart();
+                ring.rebase();
             }
             dmac::WB_H => ring.head_address = ring.head_address & 0xffff_ffff | u64::from(value) << 32,
             dmac::WB_L => ring.head_address = ring.head_address >> 32 << 32 | u64::from(value & !3),
@@ -276,14 +172,7 @@ impl Lan743x {
 
     fn write_tail(&mut self, bus: &mut dyn Bus, rx: bool, channel: usize, value: u32) {
         self.channel_counters(rx, channel, |counters| counters.doorbells += 1);
-        let ring = self.ring_mut(rx, channel);
-        let index = value & 0xffff;
-        if index >= ring.length() && ring.length() != 0 {
-            ring.err |= dmac::ERR_TAIL;
-            ring.halted |= ring.err & dmac::ERR_TAIL_HALT != 0;
-        } else {
-            ring.tail = index;
-        }
+        self.ring_mut(rx, channel).set_tail(value & 0xffff);
         self.tail_flags(rx, channel, value);
         self.ring_any(bus, rx, channel);
     }
@@ -291,12 +180,10 @@ impl Lan743x {
     fn command(&mut self, bus: &mut dyn Bus, value: u32) {
         let now = bus.now_ns();
         if value & dmac::CMD_SWR != 0 {
-            self.epoch += 1;
-            // Settings outlive it (NASR), channels do not.
-            let cfg = self.dmac.cfg;
-            self.dmac = Dmac { cfg, ..Dmac::default() };
-            self.dmac.reset_until = self.end_of(Wait::DmacReset, now, self.params.timing.reset_ns);
-            self.rearm_after_reset(bus);
+            let until = self.end_of(Wait::DmacReset, now, self.params.timing.reset_ns);
+            self.dmac.reset_until = until;
+            self.dmac.rx.iter_mut().chain(&mut self.dmac.tx).for_each(|ring| ring.soft_reset(0));
+            self.dmac.frames = Default::default();
         }
         for channel in 0..4 {
             for rx in [true, false] {
@@ -305,38 +192,44 @@ impl Lan743x {
         }
     }
 
-    /// The alarms of an earlier life are void; what goes on asks again.
-    fn rearm_after_reset(&mut self, bus: &mut dyn Bus) {
-        self.irq.timers = Default::default();
-        bus.schedule(0, super::wire::ARRIVAL);
-    }
-
     fn channel_command(&mut self, bus: &mut dyn Bus, rx: bool, channel: usize, value: u32) {
         let now = bus.now_ns();
         let (reset, start, stop) = fields(rx);
         let has = |bit: u32| value >> (bit + channel as u32) & 1 != 0;
         let reset_until = self.end_of(Wait::ChannelReset, now, self.params.timing.reset_ns);
         let stopped_at = self.end_of(Wait::ChannelStop, now, self.params.timing.reset_ns);
+        if channel >= self.channels(rx) {
+            return;
+        }
         let ring = self.ring_mut(rx, channel);
         if has(reset) {
-            // Settings outlive it (NASR); head and tail do not.
-            (ring.state, ring.halted, ring.err) = (State::Initial, false, 0);
-            ring.restart();
-            ring.reset_until = reset_until;
+            ring.soft_reset(reset_until);
             if !rx {
                 self.dmac.frames[channel] = None;
             }
-            let (_, dma) = Self::channel_bits(rx, channel);
-            self.dmac.int_sts &= !dma;
             return;
         }
+        let stopped = matches!(ring.state, State::Stopping(until) if now >= until);
         if has(stop) && ring.state == State::Running {
             ring.state = State::Stopping(stopped_at);
+            // What is used up goes back, since software looks at it once the channel has stopped.
             self.write_back(bus, rx, channel, true);
-        } else if has(start) && now >= ring.reset_until {
+            self.later(bus, stopped_at, Done::Stop { rx, channel });
+        } else if has(start) && (stopped || ring.state == State::Initial) && now >= ring.reset_until {
             ring.state = State::Running;
             self.ring_any(bus, rx, channel);
         }
+    }
+
+    /// A channel has stopped.
+    pub(super) fn stop_done(&mut self, now: u64, rx: bool, channel: usize) {
+        if matches!(self.ring(rx, channel).state, State::Stopping(until) if now >= until) {
+            self.dmac.int_sts |= if rx { 1 << (12 + channel) } else { 1 << (8 + channel) };
+        }
+    }
+
+    fn channels(&self, rx: bool) -> usize {
+        if rx { 4 } else { self.params.chip.tx_channels() }
     }
 
     pub(super) fn channel_counters(
@@ -392,13 +285,15 @@ impl Lan743x {
     }
 
     /// Fetches descriptors, if the channel holds no more than its threshold: as many as it has room for,
-    /// those of one block ([`super::Params::completion_block`]) by one request.
-    pub(super) fn fetch(&mut self, bus: &mut dyn Bus, rx: bool, channel: usize) {
-        let threshold = self.ring(rx, channel).cfg_a >> 16 & 0x1f;
-        if self.ring(rx, channel).cache.len() > threshold as usize {
+    /// those of one block ([`super::Params::completion_block`]) by one request. A frame that needs `least`
+    /// descriptors has them whatever the cache's size.
+    pub(super) fn fetch(&mut self, bus: &mut dyn Bus, rx: bool, channel: usize, least: usize) {
+        let threshold = (self.ring(rx, channel).cfg_a >> 16 & 0x1f) as usize;
+        let held = self.ring(rx, channel).cache.len();
+        if held > threshold && held >= least {
             return;
         }
-        let (block, limit) = (self.params.completion_block, self.params.cache_descriptors);
+        let (block, limit) = (self.params.completion_block, self.params.cache_descriptors.max(least));
         let mut last_block = None;
         while self.ring(rx, channel).cache.len() < limit && self.ring(rx, channel).available() != 0 {
             let index = self.ring(rx, channel).fetch;
@@ -415,9 +310,10 @@ impl Lan743x {
                 counters.fetches += u64::from(new_request);
                 counters.fetched += 1;
             });
-            let word =
-                |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-            let words = [word(0), word(4), word(8), word(12)];
+            let mut words = [0; 4];
+            for (word, four) in words.iter_mut().zip(bytes.chunks_exact(4)) {
+                *word = u32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+            }
             let ring = self.ring_mut(rx, channel);
             ring.cache.push_back(Descriptor { index, words });
             ring.fetch = ring.after(index);

@@ -1,63 +1,86 @@
-//! Receive filter: which frames are taken, what is found about them, which queue they go to (AN2948
-//! section 8; Linux `lan743x_rfe_*`, `lan743x_ethtool_set_rxfh`).
+//! Receive filter: which frames are taken, and what is found about them (AN2948 section 8; Linux
+//! `lan743x_rfe_*`). Which channel they go to: [`super::queue`].
+//!
+//! Decisions. A frame with several tags is filtered by its first. Priority-tagged frames (VLAN 0) are tagged.
+//! The tag is never stripped: where its content would go in the descriptor is not public. The raw checksum
+//! is not calculated, for the same reason. Linux turns perfect filtering on only once it has a multicast
+//! address; until then its own unicast frames do not pass, here as in the note.
 
 use super::Lan743x;
-use super::frame::{self, Headers, TCP, UDP, hash_bit, toeplitz};
+use super::frame::{self, Headers, ICMP, ICMPV6, IGMP, TCP, UDP, hash_bit};
 use super::regs::{desc, rfe};
 use super::stats::cast;
 
-/// Bits of `RSS_CFG` from 8 on: what is hashed.
-mod kind {
-    pub const IPV4: u32 = 1 << 8;
-    pub const TCP_IPV4: u32 = 1 << 9;
-    pub const UDP_IPV4: u32 = 1 << 10;
-    pub const IPV6: u32 = 1 << 11;
-    pub const TCP_IPV6: u32 = 1 << 12;
-    pub const UDP_IPV6: u32 = 1 << 13;
+/// What is found about a frame that is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub channel: usize,
+    /// Status word of the descriptor.
+    pub status: u32,
+    /// RSS hash, if it is to be stored.
+    pub hash: Option<u32>,
 }
 
 impl Lan743x {
-    /// What becomes of a good frame: channel, status word, hash. `None`: nobody wants it.
-    pub(super) fn filter(&self, bytes: &[u8]) -> Option<(usize, u32, Option<u32>)> {
+    /// What becomes of a frame. `None`: nobody wants it.
+    pub(super) fn filter(&self, bytes: &[u8]) -> Option<Found> {
+        let headers = frame::parse(bytes, self.vlan_type());
         let how = self.accepts(bytes)?;
-        let headers = frame::parse(bytes, 0x88a8);
+        if !self.accepts_tag(headers.as_ref()) {
+            return None;
+        }
         let status = how | headers.map_or(desc::RX_ICSM, |headers| self.check(&headers, bytes));
         let hash = headers.and_then(|headers| self.rss_hash(&headers, bytes));
-        let cfg = self.plain.get(rfe::RSS_CFG);
-        let channel = hash.filter(|_| cfg & rfe::RSS_QUEUE != 0).map_or(0, |hash| self.queue_of(cfg, hash));
-        Some((channel, status, hash.filter(|_| cfg & rfe::RSS_STORE != 0)))
+        let channel = self.channel_for(headers.as_ref(), bytes, hash);
+        let stores = self.plain.get(rfe::RSS_CFG) & rfe::RSS_STORE != 0;
+        Some(Found { channel, status, hash: hash.filter(|_| stores) })
     }
 
     /// Why a frame is taken, as status bits; `None` if it is not.
     fn accepts(&self, bytes: &[u8]) -> Option<u32> {
         let ctl = self.rfe_ctl;
-        let address = bytes.get(..6)?;
+        let (destination, source) = (bytes.get(..6)?, bytes.get(6..12)?);
+        if ctl & rfe::CTL_SPF != 0 && self.perfect(source, rfe::FILT_SOURCE).is_none() {
+            return None;
+        }
         let kind = match cast(bytes) {
             1 => desc::RX_BROADCAST,
             2 => desc::RX_MULTICAST,
             _ => 0,
         };
-        if ctl & rfe::CTL_DPF != 0 && self.is_perfect(address) {
+        if ctl & rfe::CTL_DPF != 0 && self.perfect(destination, 0).is_some() {
             return Some(kind | desc::RX_PERFECT);
         }
-        let all = match kind {
-            desc::RX_BROADCAST => ctl & rfe::CTL_AB != 0,
-            desc::RX_MULTICAST => {
-                ctl & rfe::CTL_AM != 0 || ctl & rfe::CTL_MHF != 0 && self.is_hashed(address)
-            }
-            _ => ctl & rfe::CTL_AU != 0 || ctl & rfe::CTL_DHF != 0 && self.is_hashed(address),
+        let (all, hashed) = match kind {
+            // The broadcast address is never hashed.
+            desc::RX_BROADCAST => (rfe::CTL_AB, 0),
+            desc::RX_MULTICAST => (rfe::CTL_AM, rfe::CTL_MHF),
+            _ => (rfe::CTL_AU, rfe::CTL_DHF),
         };
-        all.then_some(kind)
+        (ctl & all != 0 || ctl & hashed != 0 && self.is_hashed(destination)).then_some(kind)
     }
 
-    fn is_perfect(&self, address: &[u8]) -> bool {
-        let low = u32::from_le_bytes([address[0], address[1], address[2], address[3]]);
-        let high = u32::from_le_bytes([address[4], address[5], 0, 0]);
-        (0..rfe::ADDR_FILTERS).any(|entry| {
+    /// Whether the frame's tag, or that it has none, lets it pass.
+    fn accepts_tag(&self, headers: Option<&Headers>) -> bool {
+        let tag = headers.filter(|headers| headers.tags != 0).map(|headers| usize::from(headers.vlan));
+        match tag {
+            None => self.rfe_ctl & rfe::CTL_UNTAGGED == 0,
+            Some(_) if self.rfe_ctl & rfe::CTL_VLAN_FILTER == 0 => true,
+            Some(vlan) => self.rfe_ram.get(vlan / 32).is_some_and(|word| word >> (vlan % 32) & 1 != 0),
+        }
+    }
+
+    /// The valid entry of the perfect filter for an address of this kind (destination 0, or
+    /// `FILT_SOURCE`): its upper word.
+    pub(super) fn perfect(&self, address: &[u8], kind: u32) -> Option<u32> {
+        let address: [u8; 6] = address.try_into().ok()?;
+        let [a, b, c, d, e, f] = address;
+        let (low, high) = (u32::from_le_bytes([a, b, c, d]), u32::from_le_bytes([e, f, 0, 0]));
+        (0..rfe::ADDR_FILTERS).find_map(|entry| {
             let at = rfe::ADDR_FILT + entry * 8;
             let word = self.plain.get(at);
-            let destination = word & (rfe::FILT_VALID | rfe::FILT_SOURCE) == rfe::FILT_VALID;
-            destination && word & 0xffff == high && self.plain.get(at + 4) == low
+            let valid = word & (rfe::FILT_VALID | rfe::FILT_SOURCE) == rfe::FILT_VALID | kind;
+            (valid && word & 0xffff == high && self.plain.get(at + 4) == low).then_some(word)
         })
     }
 
@@ -79,7 +102,14 @@ impl Lan743x {
         if self.rfe_ctl & rfe::CTL_IP != 0 && !ip.header_is_good(bytes) {
             status |= desc::RX_ICE;
         }
-        if self.rfe_ctl & (rfe::CTL_IP | rfe::CTL_TCP_UDP) != rfe::CTL_IP | rfe::CTL_TCP_UDP {
+        // Without a check of both nothing is promised about the frame.
+        let enable = match ip.protocol {
+            TCP | UDP => rfe::CTL_TCP_UDP,
+            ICMP | ICMPV6 => rfe::CTL_ICMP,
+            IGMP => rfe::CTL_IGMP,
+            _ => 0,
+        };
+        if enable == 0 || self.rfe_ctl & (rfe::CTL_IP | enable) != rfe::CTL_IP | enable {
             return status | desc::RX_ICSM;
         }
         match ip.transport_is_good(bytes) {
@@ -87,44 +117,5 @@ impl Lan743x {
             Some(false) => status | desc::RX_TCE,
             None => status | desc::RX_ICSM,
         }
-    }
-
-    fn rss_hash(&self, headers: &Headers, bytes: &[u8]) -> Option<u32> {
-        let cfg = self.plain.get(rfe::RSS_CFG);
-        let ip = headers.ip?;
-        if cfg & rfe::RSS_ENABLE == 0 {
-            return None;
-        }
-        let (plain, tcp, udp) = if ip.v6 {
-            (kind::IPV6, kind::TCP_IPV6, kind::UDP_IPV6)
-        } else {
-            (kind::IPV4, kind::TCP_IPV4, kind::UDP_IPV4)
-        };
-        let ports = match ip.protocol {
-            TCP => cfg & tcp != 0,
-            UDP => cfg & udp != 0,
-            _ => false,
-        };
-        let mut input = ip.addresses(bytes).to_vec();
-        if ports && !ip.fragment {
-            input.extend_from_slice(bytes.get(ip.l4..ip.l4 + 4)?);
-        } else if cfg & plain == 0 {
-            return None;
-        }
-        Some(toeplitz(&self.rss_key(), &input))
-    }
-
-    fn rss_key(&self) -> [u8; 40] {
-        let mut key = [0; 40];
-        for (word, bytes) in (0..).zip(key.chunks_exact_mut(4)) {
-            bytes.copy_from_slice(&self.plain.get(rfe::HASH_KEY + word * 4).to_le_bytes());
-        }
-        key
-    }
-
-    fn queue_of(&self, cfg: u32, hash: u32) -> usize {
-        let index = hash & ((1 << (cfg >> 5 & 7)) - 1);
-        let word = self.plain.get(rfe::INDX + u64::from(index & !3));
-        (word >> (8 * (index & 3)) & 3) as usize
     }
 }

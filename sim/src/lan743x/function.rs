@@ -2,7 +2,8 @@
 
 use super::alarm::Ev;
 use super::handle::Block;
-use super::regs::{dmac, fct, int, mac, pcs, rfe, sys};
+use super::media::Media;
+use super::regs::{dmac, fct, int, mac, rfe, sys};
 use super::{Chip, Lan743x};
 use crate::config::{Bar, ConfigSpaceBuilder, Msi, Msix};
 use crate::device::{Bus, Device, Width};
@@ -51,8 +52,9 @@ impl Device for Lan743x {
 
     fn reset(&mut self) {
         self.nvm.reset();
-        self.mii.reset();
+        self.media = Media::new(&self.params);
         self.lite_reset();
+        self.load_mac_address();
     }
 
     fn read(&mut self, bus: &mut dyn Bus, bar: u8, offset: u64, width: Width) -> u64 {
@@ -63,6 +65,7 @@ impl Device for Lan743x {
         if let Some(count) = self.counters().register_reads.get_mut(Block::at(offset) as usize) {
             *count += 1;
         }
+        self.arrive(bus);
         self.take_edges(bus);
         let value = self.register_read(bus, offset);
         if value.is_none() {
@@ -79,9 +82,8 @@ impl Device for Lan743x {
         if let Some(count) = self.counters().register_writes.get_mut(Block::at(offset) as usize) {
             *count += 1;
         }
-        self.take_edges(bus);
-        if !self.register_write(bus, offset, value as u32) {
-            self.counters().reserved_accesses += 1;
+        if !self.is_late(bus, offset, value as u32) {
+            self.carry_out(bus, offset, value as u32);
         }
     }
 
@@ -91,52 +93,97 @@ impl Device for Lan743x {
             Ev::Tx(channel) => self.tx_event(bus, channel),
             Ev::Rx(channel) => self.rx_event(bus, channel),
             Ev::Moderation(timer) => self.moderation_end(bus, timer),
-            Ev::Timer(timer) => self.ptp_timer_event(bus, timer),
+            Ev::Ptp => self.ptp_timer_event(bus),
             Ev::Pause => self.pause_event(bus),
-            Ev::Gpt | Ev::DataPort | Ev::Mac => {}
+            Ev::Gpt => self.gpt_event(bus),
+            Ev::Phy => self.phy_event(bus),
+            Ev::Due => self.due_event(bus),
         }
     }
 }
 
 impl Lan743x {
-    fn register_read(&mut self, bus: &mut dyn Bus, offset: u64) -> Option<u32> {
-        let now = bus.now_ns();
-        match offset {
-            0x040..=0x047 | 0x1000..=0x11ff | 0x4000..=0x5fff => {
-                self.nvm_read(now, offset).or_else(|| self.plain.read(offset))
-            }
-            fct::INT_STS..=0x0ff => self.fct_read(now, offset),
-            mac::CR..=0x14f | 0x600..=0x60f => self.mac_read(now, offset),
-            rfe::CTL => Some(self.rfe_ctl),
-            pcs::ACC..=0x727 => self.pcs_read(now, offset),
-            int::STS..=0x7ff => self.irq_read(bus, offset),
-            0xa00..=0xbff => self.ptp_read(now, offset),
-            dmac::CFG..=0xfff => self.dmac_read(bus, offset),
-            0x1200..=0x12ff => self.stats_read(offset),
-            0x000..=0x09f => self.system_read(now, offset),
-            _ => self.plain.read(offset),
+    /// A write that has arrived.
+    pub(super) fn carry_out(&mut self, bus: &mut dyn Bus, offset: u64, value: u32) {
+        self.take_edges(bus);
+        if !self.register_write(bus, offset, value) {
+            self.counters().reserved_accesses += 1;
         }
     }
 
+    fn register_read(&mut self, bus: &mut dyn Bus, offset: u64) -> Option<u32> {
+        let now = bus.now_ns();
+        match Unit::of(offset) {
+            Unit::Nvm => self.nvm_read(now, offset).or_else(|| self.plain.read(offset)),
+            Unit::Power => self.power_read(now, offset),
+            Unit::Fifo => self.fct_read(now, offset),
+            Unit::Mac => self.mac_read(now, offset),
+            Unit::FilterControl => Some(self.rfe_ctl),
+            Unit::Pcs => self.pcs_read(now, offset),
+            Unit::Interrupts => self.irq_read(bus, offset),
+            Unit::Ptp => self.ptp_read(now, offset),
+            Unit::Dma => self.dmac_read(bus, offset),
+            Unit::Statistics => self.stats_read(offset),
+            Unit::System => self.system_read(now, offset),
+            Unit::Plain => self.plain.read(offset),
+        }
+    }
+
+    /// False: there is no such register.
     fn register_write(&mut self, bus: &mut dyn Bus, offset: u64, value: u32) -> bool {
         let now = bus.now_ns();
-        match offset {
-            0x040..=0x047 | 0x1000..=0x11ff | 0x4000..=0x5fff => {
-                self.nvm_write(now, offset, value) || self.plain.write(offset, value)
-            }
-            fct::INT_STS..=0x0ff => self.fct_write(bus, offset, value),
-            mac::CR..=0x14f | 0x600..=0x60f => self.mac_write(bus, offset, value),
-            rfe::CTL => {
+        match Unit::of(offset) {
+            Unit::Nvm => self.nvm_write(now, offset, value) || self.plain.write(offset, value),
+            Unit::Power => self.power_write(bus, offset, value),
+            Unit::Fifo => self.fct_write(bus, offset, value),
+            Unit::Mac => self.mac_write(bus, offset, value),
+            Unit::FilterControl => {
                 self.rfe_ctl = value & rfe::CTL_WRITABLE;
                 true
             }
-            pcs::ACC..=0x727 => self.pcs_write(now, offset, value),
-            int::STS..=0x7ff => self.irq_write(bus, offset, value),
-            0xa00..=0xbff => self.ptp_write(bus, offset, value),
-            dmac::CFG..=0xfff => self.dmac_write(bus, offset, value),
-            0x1200..=0x12ff => self.stats_write(offset, value),
-            sys::ID_REV..=0x09f => self.system_write(bus, offset, value),
-            _ => self.plain.write(offset, value),
+            Unit::Pcs => self.pcs_write(now, offset, value),
+            Unit::Interrupts => self.irq_write(bus, offset, value),
+            Unit::Ptp => self.ptp_write(bus, offset, value),
+            Unit::Dma => self.dmac_write(bus, offset, value),
+            Unit::Statistics => self.stats_write(offset, value),
+            Unit::System => self.system_write(bus, offset, value),
+            Unit::Plain => self.plain.write(offset, value),
+        }
+    }
+}
+
+/// Whose register it is.
+enum Unit {
+    System,
+    Nvm,
+    Power,
+    Fifo,
+    Mac,
+    FilterControl,
+    Pcs,
+    Interrupts,
+    Ptp,
+    Dma,
+    Statistics,
+    /// Nobody's but storage, or none.
+    Plain,
+}
+
+impl Unit {
+    fn of(offset: u64) -> Self {
+        match offset {
+            0x040..=0x047 | 0x1000..=0x11ff | 0x4000..=0x5fff => Self::Nvm,
+            sys::PMT_CTL | 0x140..=0x1cf | 0x200..=0x3ff | 0x600 | 0x610..=0x6c7 => Self::Power,
+            0x000..=0x09f => Self::System,
+            fct::INT_STS..=0x0ff => Self::Fifo,
+            mac::CR..=0x13f | 0x604..=0x60f => Self::Mac,
+            rfe::CTL => Self::FilterControl,
+            0x720..=0x72b => Self::Pcs,
+            int::STS..=0x7ff => Self::Interrupts,
+            0xa00..=0xbff => Self::Ptp,
+            dmac::CFG..=0xfff => Self::Dma,
+            0x1200..=0x12ff => Self::Statistics,
+            _ => Self::Plain,
         }
     }
 }

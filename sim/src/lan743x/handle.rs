@@ -72,11 +72,13 @@ pub enum DropReason {
     Transmit,
     /// To be sent, but its data could not be read.
     TransmitRead,
+    /// The wake-up logic keeps it, mostly because the function sleeps.
+    Asleep,
 }
 
 impl DropReason {
     /// Number of reasons.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
 }
 
 /// Counts of one DMA channel.
@@ -152,6 +154,8 @@ pub struct Counters {
     pub lite_resets: u64,
     /// MDIO transactions.
     pub mdio: u64,
+    /// Times at which the controller would signal PME.
+    pub wake_ups: u64,
     /// Pulses (or toggles) of the two PTP timers' outputs.
     pub ptp_pulses: [u64; 2],
 }
@@ -257,6 +261,7 @@ pub(super) struct Faults {
     pub lost_tx_stamps: u32,
     pub missing_extension_every: u32,
     pub lock_owned_reads: u32,
+    pub late_clears_ns: u64,
     pub edges: VecDeque<Edge>,
 }
 
@@ -264,6 +269,7 @@ pub(super) struct Faults {
 pub(super) struct Shared {
     pub counters: Counters,
     pub faults: Faults,
+    pub asleep: bool,
 }
 
 /// Access to a model's counters and fault hooks, valid wherever the model itself lives.
@@ -318,12 +324,24 @@ impl Handle {
         self.lock().faults.lock_owned_reads = attempts;
     }
 
+    /// Ones written into an interrupt status arrive this many nanoseconds late, or with the next read. 0:
+    /// at once. Writes keep their order, so those behind such a write are late too.
+    pub fn delay_status_clears(&self, nanoseconds: u64) {
+        self.lock().faults.late_clears_ns = nanoseconds;
+    }
+
     /// An edge at PTP input `input` (0 to 7), seen when the model is called next. At most 64 wait.
     pub fn ptp_edge(&self, input: u8, rising: bool) {
         let edges = &mut self.lock().faults.edges;
         if edges.len() < 64 && input < 8 {
             edges.push_back(Edge { input, rising });
         }
+    }
+
+    /// The function goes to D3, or back to D0, and may signal PME meanwhile. The model does not see its
+    /// power state by itself.
+    pub fn set_asleep(&self, asleep: bool) {
+        self.lock().asleep = asleep;
     }
 
     /// Removes all faults. What hangs goes on when it is next rung, or after a reset.

@@ -5,7 +5,9 @@
 //!
 //! A message goes out on the rising edge of (request of the vector & vector enable), which is looked at
 //! anew after each event and each write: enabling a vector whose request is up sends one. INTx is the
-//! level of master enable & any enabled status.
+//! level of master enable & any enabled status. A model does not know whether the host has enabled MSI or
+//! MSI-X: with the pin in use the vector enables have to stay off, as stock Linux leaves them, or the
+//! automatic modes clear what the pin shows.
 //!
 //! Moderation is not public. Here, after a message the timers of the sources that caused it run for their
 //! interval; a source whose timer runs does not request. When a timer ends, channels that it moderates
@@ -66,8 +68,9 @@ impl Lan743x {
         }
         let mut add = |on: bool, bit: u32| status |= if on { bit } else { 0 };
         add(self.dmac_error() && self.dmac.int_en & dmac::INT_ERR != 0, int::DMA_GEN);
+        add(self.media.interrupt, int::PHY);
         add(self.sys.gpio_status & self.sys.gpio_enable != 0, int::GPIO);
-        add(self.ptp.int_sts & self.ptp.int_en != 0, int::PTP);
+        add(self.ptp.interrupt(), int::PTP);
         add(self.mac_int_status() & self.mac.int_en != 0, int::MAC);
         add(self.fct_status() & self.fct.int_en != 0, int::FCT);
         status
@@ -90,9 +93,11 @@ impl Lan743x {
         self.timer_of(channel as u32 + if rx { 24 } else { 16 })
     }
 
-    /// Whether the timer of a channel holds its interrupts back.
-    pub(super) fn is_held(&self, rx: bool, channel: usize) -> bool {
-        self.channel_timer(rx, channel).is_some_and(|timer| self.irq.timers[timer].is_set())
+    /// Whether a channel writes back at the end of its work whatever its threshold says, because its
+    /// moderation timer is to do so and does not run.
+    pub(super) fn rests(&self, rx: bool, channel: usize) -> bool {
+        let timed = self.ring(rx, channel).cfg_a & dmac::ON_INT_TMR != 0;
+        timed && self.channel_timer(rx, channel).is_some_and(|timer| !self.irq.timers[timer].is_set())
     }
 
     fn vector_of(&self, bit: u32) -> usize {

@@ -1,43 +1,57 @@
-//! The MAC: what goes out, what comes in (AN2948 section 6).
+//! The MAC's registers, and what goes out (AN2948 section 6.1). What comes in: [`super::receive`].
+//!
+//! Decisions. A MAC reset leaves what the note marks NASR, which are all registers. Straps and defaults
+//! alone make `MAC_CR`; the byte for it in an EEPROM's image is not loaded.
 
 use super::alarm::{Alarm, Ev};
-use super::fct::Accepted;
-use super::frame::{self, be16};
+use super::due::Done;
 use super::handle::Wait;
 use super::regs::mac;
-use super::stats::{cast, rx, size_class, tx};
-use super::wire::{Arrival, Frame};
-use super::{DropReason, Lan743x};
+use super::stats::{cast, size_class, tx};
+use super::wire::Frame;
+use super::{DropReason, Interface, Lan743x};
 use crate::device::Bus;
 
-/// Frames taken from the wire in one event.
-const BURST: usize = 64;
-const PAUSE_ADDRESS: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
+/// Where pause frames go.
+pub(super) const PAUSE_ADDRESS: [u8; 6] = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x01];
 
 #[derive(Debug)]
 pub(super) struct Mac {
     pub cr: u32,
-    rx: u32,
+    pub rx: u32,
     tx: u32,
     rx_done_at: Option<u64>,
     tx_done_at: Option<u64>,
     reset_until: u64,
     pub flow: u32,
-    err: u32,
+    pub err: u32,
     pub address_low: u32,
     pub address_high: u32,
     pub int_en: u32,
     int_sts: u32,
     /// Until when the partner asked us to be silent.
-    paused_until: u64,
-    pause_alarm: Alarm,
-    wire_alarm: Alarm,
+    pub paused_until: u64,
+    pub pause_alarm: Alarm,
+    pub wire_alarm: Alarm,
+}
+
+/// A frame on its way out, without its check sequence.
+#[derive(Debug, Default)]
+pub(super) struct Out {
+    pub bytes: Vec<u8>,
+    /// The MAC pads it and makes the check sequence.
+    pub inserts: bool,
+    /// Its own check sequence is wrong.
+    pub damaged: bool,
+    /// Its descriptor asks for a time stamp.
+    pub stamp: bool,
+    pub channel: usize,
 }
 
 impl Default for Mac {
     fn default() -> Self {
         Self {
-            cr: mac::CR_ADD | mac::CR_ASD,
+            cr: mac::CR_ADP | mac::CR_ADD,
             rx: mac::RX_RESET,
             tx: 0,
             rx_done_at: None,
@@ -57,7 +71,13 @@ impl Default for Mac {
 }
 
 impl Mac {
-    fn speed(&self) -> u32 {
+    /// As after power-on, but for the address (NALR).
+    pub fn lite_reset(&mut self) {
+        let (address_low, address_high) = (self.address_low, self.address_high);
+        *self = Self { address_low, address_high, ..Self::default() };
+    }
+
+    pub fn speed(&self) -> u32 {
         match self.cr & mac::CR_CFG {
             0 => 10,
             2 => 100,
@@ -66,7 +86,7 @@ impl Mac {
         }
     }
 
-    fn receives(&self, now: u64) -> bool {
+    pub fn receives(&self, now: u64) -> bool {
         // A receiver that is told to stop takes what is under way until it has.
         self.rx & mac::RX_RXEN != 0 || self.rx_done_at.is_some_and(|at| now < at)
     }
@@ -76,20 +96,56 @@ impl Lan743x {
     pub(super) fn mac_int_status(&self) -> u32 {
         let roll = |rolled: u32, bit: u32| if rolled != 0 { bit } else { 0 };
         let rx = roll(self.stats.rx.rolled(), mac::INT_RX_ROLL);
-        self.mac.int_sts | rx | roll(self.stats.tx.rolled(), mac::INT_TX_ROLL)
+        let error = if self.mac.err != 0 { mac::INT_ERR } else { 0 };
+        self.mac.int_sts | rx | roll(self.stats.tx.rolled(), mac::INT_TX_ROLL) | error
+    }
+
+    /// What the pins of the chip make of the MAC.
+    pub(super) fn strap_mac(&mut self) {
+        if self.params.interface == Interface::Mii {
+            self.mac.cr |= mac::CR_MII_EN;
+        }
+    }
+
+    /// The receiver or the transmitter has come to its end.
+    pub(super) fn mac_off(&mut self, now: u64, rx: bool) {
+        let (at, bit) =
+            if rx { (self.mac.rx_done_at, mac::INT_RX_DIS) } else { (self.mac.tx_done_at, mac::INT_TX_DIS) };
+        if at.is_some_and(|at| now >= at) {
+            self.mac.int_sts |= bit;
+        }
+    }
+
+    /// `MAC_CR`: automatic detection shows what it found.
+    fn read_cr(&mut self, now: u64) -> u32 {
+        let mut word = self.mac.cr | u32::from(now < self.mac.reset_until);
+        let Some(line) = self.line(now) else { return word };
+        if word & mac::CR_ADD != 0 {
+            word = word & !mac::CR_DPX | if line.full { mac::CR_DPX } else { 0 };
+        }
+        if word & mac::CR_ASD != 0 {
+            let found = match line.speed {
+                10 => 0,
+                100 => 2,
+                1000 => 4,
+                _ => 6,
+            };
+            word = word & !mac::CR_CFG | found;
+        }
+        word
     }
 
     pub(super) fn mac_read(&mut self, now: u64, offset: u64) -> Option<u32> {
         let done = |at: Option<u64>| at.is_some_and(|at| now >= at);
         Some(match offset {
-            mac::CR => self.mac.cr | u32::from(now < self.mac.reset_until),
+            mac::CR => self.read_cr(now),
             mac::RX => self.mac.rx | if done(self.mac.rx_done_at) { mac::RX_RXD } else { 0 },
             mac::TX => self.mac.tx | if done(self.mac.tx_done_at) { mac::TX_TXD } else { 0 },
             mac::FLOW => self.mac.flow,
             mac::ERR_STS => self.mac.err,
             mac::RX_ADDRH => self.mac.address_high,
             mac::RX_ADDRL => self.mac.address_low,
-            mac::MII_ACC | mac::MII_DATA => self.mii_read(now, offset),
+            mac::MII_ACC | mac::MII_DATA => return self.mii_read(now, offset),
             mac::INT_STS => self.mac_int_status(),
             mac::INT_EN_SET | mac::INT_EN_CLR => self.mac.int_en,
             _ => return self.plain.read(offset),
@@ -111,7 +167,7 @@ impl Lan743x {
             mac::ERR_STS => self.mac.err &= !(value & mac::ERR_ALL),
             mac::RX_ADDRH => self.mac.address_high = value & 0xffff,
             mac::RX_ADDRL => self.mac.address_low = value,
-            mac::MII_ACC | mac::MII_DATA => self.mii_write(now, offset, value),
+            mac::MII_ACC | mac::MII_DATA => self.mii_write(bus, offset, value),
             mac::INT_STS => self.mac.int_sts &= !value,
             mac::INT_EN_SET => self.mac.int_en |= value,
             mac::INT_EN_CLR => self.mac.int_en &= !value,
@@ -123,8 +179,7 @@ impl Lan743x {
 
     fn write_cr(&mut self, now: u64, value: u32) {
         if value & mac::CR_MRST != 0 {
-            let (low, high) = (self.mac.address_low, self.mac.address_high);
-            self.mac = Mac { address_low: low, address_high: high, ..Mac::default() };
+            self.mac.paused_until = 0;
             self.mac.reset_until = self.end_of(Wait::MacReset, now, self.params.timing.reset_ns);
         }
         if value & mac::CR_CNTR_RST != 0 {
@@ -149,7 +204,9 @@ impl Lan743x {
         } else {
             self.mac.rx &= !mac::RX_RXEN;
             if was {
-                self.mac.rx_done_at = Some(self.end_of(Wait::MacDisable, now, self.params.timing.reset_ns));
+                let at = self.end_of(Wait::MacDisable, now, self.params.timing.reset_ns);
+                self.mac.rx_done_at = Some(at);
+                self.later(bus, at, Done::Mac { rx: true });
             }
         }
         self.poll_wire(bus);
@@ -166,7 +223,9 @@ impl Lan743x {
             self.mac.tx_done_at = None;
             (0..self.params.chip.tx_channels()).for_each(|channel| self.ring_tx(bus, channel));
         } else if was {
-            self.mac.tx_done_at = Some(self.end_of(Wait::MacDisable, now, self.params.timing.reset_ns));
+            let at = self.end_of(Wait::MacDisable, now, self.params.timing.reset_ns);
+            self.mac.tx_done_at = Some(at);
+            self.later(bus, at, Done::Mac { rx: false });
         }
     }
 
@@ -180,33 +239,37 @@ impl Lan743x {
     }
 
     /// Whether there is a link at the MAC's speed.
-    fn has_link(&self) -> Result<(), DropReason> {
-        let Some(port) = &self.port else { return Err(DropReason::NoLink) };
-        if !self.mii.link_is_up(port.is_up()) {
-            return Err(DropReason::NoLink);
-        }
-        if self.params.strict_speed && self.mac.speed() != port.speed() {
+    pub(super) fn has_link(&mut self, now: u64) -> Result<(), DropReason> {
+        let Some(line) = self.line(now) else { return Err(DropReason::NoLink) };
+        let detects = self.mac.cr & mac::CR_ASD != 0;
+        if self.params.strict_speed && !detects && self.mac.speed() != line.speed {
             return Err(DropReason::Speed);
         }
         Ok(())
     }
 
-    /// Sends a frame, already padded. Gives when its first bit is out.
-    pub(super) fn transmit(&mut self, bus: &mut dyn Bus, bytes: Vec<u8>, damaged: bool) -> Option<u64> {
+    /// Sends a frame, and has its time stamp taken if `stamp` says that its descriptor asks for one, and of
+    /// which channel. The MAC pads the frame and makes the check sequence if it is told so.
+    pub(super) fn transmit(&mut self, bus: &mut dyn Bus, out: Out) {
         let now = bus.now_ns();
+        let mut bytes = out.bytes;
+        if out.inserts && bytes.len() < 60 {
+            bytes.resize(60, 0);
+        }
+        let damaged = out.damaged || out.inserts && self.mac.tx & mac::TX_BFCS != 0;
         self.count_sent(&bytes, damaged);
-        if self.mac.cr & mac::CR_INT_LOOP != 0 {
-            self.receive(bus, Frame { bytes, damaged });
-            return Some(now);
+        let at = self.port.as_ref().map_or(now, |port| port.free_ns().max(now));
+        self.tx_stamp(at, &mut bytes, out.stamp, out.channel);
+        let frame = Frame { bytes, damaged };
+        if self.mac.cr & mac::CR_INT_LOOP != 0 || self.loops_back() {
+            return self.receive(bus, frame, true);
         }
-        if let Err(reason) = self.has_link() {
-            self.drop_frame(reason);
-            return Some(now);
+        if let Err(reason) = self.has_link(now) {
+            return self.drop_frame(reason);
         }
-        let port = self.port.as_ref()?;
-        let sent = port.send(now, Frame { bytes, damaged });
+        let Some(port) = self.port.as_ref() else { return };
+        port.send(now, frame);
         self.counters().frames_out += 1;
-        Some(sent.start_ns)
     }
 
     fn count_sent(&mut self, bytes: &[u8], damaged: bool) {
@@ -223,7 +286,11 @@ impl Lan743x {
         stats.add(tx::TOTAL, 1);
     }
 
+    /// Sends a pause frame. A loop does not carry it: it belongs to the line.
     pub(super) fn send_pause(&mut self, bus: &mut dyn Bus, time: u16) {
+        if self.mac.cr & mac::CR_INT_LOOP != 0 || self.loops_back() {
+            return;
+        }
         let mut bytes = PAUSE_ADDRESS.to_vec();
         bytes.extend(self.mac.address_low.to_le_bytes());
         bytes.extend(&self.mac.address_high.to_le_bytes()[..2]);
@@ -232,121 +299,7 @@ impl Lan743x {
         bytes.resize(60, 0);
         self.stats.tx.add(tx::PAUSE, 1);
         self.counters().pauses_sent += 1;
-        self.transmit(bus, bytes, false);
-    }
-
-    /// Something may have come over the wire.
-    pub(super) fn wire_event(&mut self, bus: &mut dyn Bus) {
-        let _ = self.mac.wire_alarm.fires(bus, super::wire::ARRIVAL);
-        for left in (0..BURST).rev() {
-            let Some(port) = &self.port else { return };
-            match port.receive(bus.now_ns()) {
-                // Others have their turn, then the rest.
-                Arrival::Frame(frame) if left == 0 => {
-                    self.counters().frames_in += 1;
-                    self.receive(bus, frame);
-                    let now = bus.now_ns();
-                    self.mac.wire_alarm.set_by(bus, super::wire::ARRIVAL, now);
-                }
-                Arrival::Frame(frame) => {
-                    self.counters().frames_in += 1;
-                    self.receive(bus, frame);
-                }
-                Arrival::At(at) => {
-                    self.mac.wire_alarm.set_by(bus, super::wire::ARRIVAL, at);
-                    break;
-                }
-                Arrival::Nothing => {
-                    self.poll_wire(bus);
-                    break;
-                }
-            }
-        }
-        self.update_interrupts(bus);
-    }
-
-    /// A model that nobody tells looks again by itself.
-    fn poll_wire(&mut self, bus: &mut dyn Bus) {
-        if self.params.wire_poll_ns != 0 && self.mac.rx & mac::RX_RXEN != 0 {
-            let at = bus.now_ns().saturating_add(self.params.wire_poll_ns);
-            self.mac.wire_alarm.set_by(bus, super::wire::ARRIVAL, at);
-        }
-    }
-
-    /// A frame from the wire or from the loop.
-    fn receive(&mut self, bus: &mut dyn Bus, frame: Frame) {
-        let now = bus.now_ns();
-        if self.mac.cr & mac::CR_INT_LOOP == 0
-            && let Err(reason) = self.has_link()
-        {
-            return self.drop_frame(reason);
-        }
-        if !self.mac.receives(now) {
-            return self.drop_frame(DropReason::ReceiverOff);
-        }
-        let headers = frame::parse(&frame.bytes, 0x88a8);
-        let tagged = headers.is_some_and(|headers| headers.tags != 0);
-        if !self.count_received(&frame, tagged) {
-            return self.drop_frame(DropReason::Error);
-        }
-        if self.take_pause(bus, &frame) {
-            return self.drop_frame(DropReason::Control);
-        }
-        let stamp = self.rx_stamp(now, &frame.bytes);
-        let Some((channel, status, hash)) = self.filter(&frame.bytes) else {
-            return self.drop_frame(DropReason::Filtered);
-        };
-        let accepted = Accepted { frame, status, hash, stamp };
-        if self.fifo_put(bus, channel, accepted) {
-            self.ring_rx(bus, channel);
-        }
-    }
-
-    /// Counts a frame. False if it is a bad one.
-    fn count_received(&mut self, frame: &Frame, tagged: bool) -> bool {
-        let len = frame.wire_len();
-        let most = (self.mac.rx >> 16 & 0x3fff) as usize;
-        let most = if tagged && self.mac.rx & mac::RX_FSE != 0 { most + 4 } else { most };
-        let stats = &mut self.stats.rx;
-        stats.add(rx::TOTAL, 1);
-        stats.add(rx::SIZES + size_class(len), 1);
-        let error = match (len < 64, len > most, frame.damaged) {
-            (true, _, true) => Some(rx::FRAGMENT),
-            (true, _, false) => Some(rx::UNDERSIZE),
-            (_, true, true) => Some(rx::JABBER),
-            (_, true, false) => Some(rx::OVERSIZE),
-            (_, _, true) => Some(rx::FCS),
-            _ => None,
-        };
-        if let Some(error) = error {
-            stats.add(error, 1);
-            return false;
-        }
-        let kind = cast(&frame.bytes);
-        stats.add(rx::BYTES + kind, len as u32);
-        stats.add(rx::FRAMES + kind, 1);
-        true
-    }
-
-    /// Whether it is a pause frame, which nobody else sees.
-    fn take_pause(&mut self, bus: &mut dyn Bus, frame: &Frame) -> bool {
-        let bytes = &frame.bytes;
-        let is_pause = bytes.get(..6) == Some(&PAUSE_ADDRESS)
-            && be16(bytes, 12) == Some(frame::ETH_CONTROL)
-            && be16(bytes, 14) == Some(1);
-        if !is_pause {
-            return false;
-        }
-        self.stats.rx.add(rx::PAUSE, 1);
-        if self.mac.flow & mac::FLOW_RX != 0 {
-            // 512 bit times each.
-            let quanta = u64::from(be16(bytes, 16).unwrap_or(0));
-            let time = quanta * 512 * 1000 / u64::from(self.mac.speed());
-            self.mac.paused_until = bus.now_ns().saturating_add(time);
-            let token = Ev::Pause.token(self.epoch);
-            self.mac.pause_alarm.set(bus, token, self.mac.paused_until);
-        }
-        self.mac.flow & mac::FLOW_PASS == 0
+        self.transmit(bus, Out { bytes, inserts: true, ..Out::default() });
     }
 
     pub(super) fn pause_event(&mut self, bus: &mut dyn Bus) {

@@ -21,6 +21,7 @@
 
 mod alarm;
 mod dmac;
+mod due;
 mod fct;
 mod filter;
 mod frame;
@@ -28,18 +29,28 @@ mod function;
 mod handle;
 mod irq;
 mod mac;
-mod mii;
+mod mdio;
+mod media;
 mod nvm;
 mod params;
 mod pcs;
+mod phy;
+mod plain;
+mod power;
 pub mod presets;
 mod ptp;
+mod queue;
+mod receive;
 mod regs;
+mod ring;
 mod rx;
 mod segment;
 mod stats;
 mod system;
+#[cfg(test)]
+mod tests;
 mod tx;
+mod wake;
 pub mod wire;
 
 pub use handle::{Block, ChannelCounters, Counters, DropReason, Handle, Wait};
@@ -48,15 +59,19 @@ pub use params::{Chip, Interface, Params, Revision, Timing};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dmac::{Dmac, Ring};
+use dmac::Dmac;
+use due::Due;
 use fct::Fct;
 use irq::Irq;
 use mac::Mac;
-use mii::Mii;
+use media::Media;
 use nvm::Nvm;
 use pcs::Pcs;
+use plain::Plain;
+use power::Power;
 use ptp::Ptp;
-use regs::{Plain, rfe};
+use regs::rfe;
+use ring::Ring;
 use stats::Stats;
 use system::System;
 use wire::Port;
@@ -73,7 +88,8 @@ pub struct Lan743x {
     sys: System,
     fct: Fct,
     mac: Mac,
-    mii: Mii,
+    media: Media,
+    power: Power,
     pcs: Pcs,
     rfe_ram: [u32; rfe::RAM_WORDS],
     rfe_ctl: u32,
@@ -82,6 +98,7 @@ pub struct Lan743x {
     ptp: Ptp,
     nvm: Nvm,
     stats: Stats,
+    due: Due,
 }
 
 /// The counters, locked.
@@ -112,18 +129,21 @@ impl Lan743x {
             sys: System::default(),
             fct: Fct::default(),
             mac: Mac::default(),
-            mii: Mii::new(&params),
-            pcs: Pcs::default(),
+            media: Media::new(&params),
+            power: Power::new(params.chip.is_pci11x1x()),
+            pcs: Pcs::new(params.strict_speed),
             rfe_ram: [0; rfe::RAM_WORDS],
-            rfe_ctl: rfe::CTL_RESET,
+            rfe_ctl: 0,
             irq: Irq::default(),
-            dmac: Dmac::default(),
-            ptp: Ptp::default(),
+            dmac: Dmac::new(params.chip.tx_channels()),
+            ptp: Ptp::new(params.chip.is_pci11x1x()),
             nvm: Nvm::new(&params),
             stats: Stats::default(),
+            due: Due::default(),
             params,
         };
         this.lite_reset();
+        this.load_mac_address();
         this
     }
 
@@ -175,21 +195,24 @@ impl Lan743x {
         &mut rings[channel & 3]
     }
 
-    /// Everything but PCIe, PHY and the memories is as after power-on.
+    /// Everything but PCIe, PHY, the memories and the MAC's address is as after power-on.
     fn lite_reset(&mut self) {
         self.epoch += 1;
         self.plain.reset();
+        self.reset_power();
         self.sys = System::default();
         self.fct = Fct::default();
-        self.mac = Mac::default();
-        self.pcs = Pcs::default();
+        self.mac.lite_reset();
+        self.strap_mac();
+        self.pcs = Pcs::new(self.params.strict_speed);
+        self.media.lite_reset();
         self.rfe_ram = [0; rfe::RAM_WORDS];
-        self.rfe_ctl = rfe::CTL_RESET;
+        self.rfe_ctl = 0;
         self.irq = Irq::default();
-        self.dmac = Dmac::default();
-        self.ptp = Ptp::default();
+        self.dmac = Dmac::new(self.params.chip.tx_channels());
+        self.due = Due::default();
+        self.ptp = Ptp::new(self.params.chip.is_pci11x1x());
         self.stats = Stats::default();
-        self.load_mac_address();
     }
 
     /// What the loader of EEPROM and OTP brings.

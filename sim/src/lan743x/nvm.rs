@@ -49,24 +49,7 @@ pub(super) struct Nvm {
 
 impl Nvm {
     pub fn new(params: &Params) -> Self {
-        Self {
-            eeprom: params.eeprom.clone(),
-            otp: params.otp.clone(),
-            command: Command::default(),
-            data: 0,
-            write_enabled: false,
-            timed_out: false,
-            power_down: 1,
-            high: 0,
-            low: 0,
-            program: 0,
-            mode: 0,
-            otp_data: 0,
-            function: 0,
-            test: 0,
-            otp_done_ns: 0,
-            lock: 0,
-        }
+        Self { eeprom: params.eeprom.clone(), otp: params.otp.clone(), ..Self::empty() }
     }
 
     /// What a reset of the function does; the memories keep their contents, and the lock its owner none.
@@ -75,6 +58,7 @@ impl Nvm {
         *self = Self { eeprom, otp, ..Self::empty() };
     }
 
+    /// The registers as after a reset, without memories.
     fn empty() -> Self {
         Self {
             eeprom: vec![],

@@ -101,6 +101,8 @@ pub struct Timing {
     pub ptp_ns: u64,
     /// Power sequence of the PCS.
     pub pcs_power_ns: u64,
+    /// From the moment at which a PHY can have a link until it has it.
+    pub negotiation_ns: u64,
 }
 
 impl Default for Timing {
@@ -114,6 +116,7 @@ impl Default for Timing {
             doorbell_ns: 100,
             ptp_ns: 100,
             pcs_power_ns: 2_000,
+            negotiation_ns: 0,
         }
     }
 }

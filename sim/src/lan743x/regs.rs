@@ -1,10 +1,8 @@
-//! Register offsets and bits, and the registers that are mere storage.
+//! Register offsets and bits that several modules know, or that stand alone. Those of the 1588 unit, the PCS
+//! and power management are in their modules.
 //!
 //! Sources: Microchip AN2948 "Configuration Registers of LAN743x" (sections 3 to 11), Linux 7.3
 //! `lan743x_main.h` for what the note leaves out, and for everything of PCI11x1x.
-
-// The names of the documents: some are there for the reader only.
-#![allow(dead_code)]
 
 /// System registers.
 pub(super) mod sys {
@@ -16,22 +14,22 @@ pub(super) mod sys {
     pub const HW_CFG_LRST: u32 = 1 << 1;
     pub const HW_CFG_EE_OTP_RELOAD: u32 = 1 << 4;
     pub const HW_CFG_EE_OTP_DL: u32 = 1 << 5;
-    pub const HW_CFG_LEDS: u32 = 0x00f0_0000;
     pub const PMT_CTL: u64 = 0x014;
-    pub const PMT_PHY_RST: u32 = 1 << 4;
-    pub const PMT_READY: u32 = 1 << 7;
     pub const DP_SEL: u64 = 0x024;
     pub const DP_SEL_READY: u32 = 1 << 31;
     pub const DP_SEL_RFE: u32 = 1;
     pub const DP_CMD: u64 = 0x028;
     pub const DP_ADDR: u64 = 0x02c;
     pub const DP_DATA0: u64 = 0x030;
-    pub const GPIO_CFG0: u64 = 0x050;
     pub const GPIO_INT_STS: u64 = 0x064;
     pub const GPIO_INT_EN_SET: u64 = 0x068;
     pub const GPIO_INT_EN_CLR: u64 = 0x06c;
     pub const GPT_CFG: u64 = 0x08c;
     pub const GPT_CNT: u64 = 0x090;
+    pub const GPT_FAST: u32 = 1 << 31;
+    pub const GPT_STOP: u32 = 1 << 30;
+    pub const GPT_ENABLE: u32 = 1 << 29;
+    pub const VLAN_TYPE: u64 = 0x008;
     /// Bits of `STRAP_READ`.
     pub const STRAP_USE_RMII: u32 = 1 << 23;
     pub const STRAP_USE_SGMII: u32 = 1 << 22;
@@ -55,6 +53,7 @@ pub(super) mod fct {
     pub const FLOW: u64 = 0x0e0;
     pub const FLOW_ENABLE: u32 = 1 << 7;
     pub const INT_RDFPA: u32 = 1 << 28;
+    pub const INT_RDFO: u32 = 1 << 24;
     pub const INT_RXDF: u32 = 1 << 20;
     pub const INT_TXE: u32 = 1 << 16;
     pub const INT_RX_DIS: u32 = 1 << 4;
@@ -65,7 +64,6 @@ pub(super) mod fct {
 pub(super) mod mac {
     pub const CR: u64 = 0x100;
     pub const CR_MII_EN: u32 = 1 << 19;
-    pub const CR_EEEEN: u32 = 1 << 17;
     pub const CR_ADP: u32 = 1 << 13;
     pub const CR_ADD: u32 = 1 << 12;
     pub const CR_ASD: u32 = 1 << 11;
@@ -79,7 +77,6 @@ pub(super) mod mac {
     pub const RX_MAX_SIZE: u32 = 0x3fff << 16;
     pub const RX_FIELDS: u32 = RX_MAX_SIZE | 0x7c;
     pub const RX_RESET: u32 = 1518 << 16 | 1 << 6 | 1 << 5 | 1 << 3;
-    pub const RX_WTL: u32 = 1 << 5;
     pub const RX_FCS_STRIP: u32 = 1 << 4;
     pub const RX_FSE: u32 = 1 << 2;
     pub const RX_RXD: u32 = 1 << 1;
@@ -102,9 +99,6 @@ pub(super) mod mac {
     pub const RX_ADDRL: u64 = 0x11c;
     pub const MII_ACC: u64 = 0x120;
     pub const MII_DATA: u64 = 0x124;
-    pub const MII_BUSY: u32 = 1;
-    pub const MII_WRITE: u32 = 2;
-    pub const MII_CL45: u32 = 8;
     pub const INT_STS: u64 = 0x604;
     pub const INT_EN_SET: u64 = 0x608;
     pub const INT_EN_CLR: u64 = 0x60c;
@@ -125,7 +119,6 @@ pub(super) mod rfe {
     pub const FILT_CHANNEL: u32 = 1 << 18;
     pub const CTL: u64 = 0x508;
     pub const CTL_WRITABLE: u32 = 0x0007_fffe;
-    pub const CTL_RESET: u32 = 1;
     pub const CTL_IGMP: u32 = 1 << 14;
     pub const CTL_ICMP: u32 = 1 << 13;
     pub const CTL_TCP_UDP: u32 = 1 << 12;
@@ -135,9 +128,16 @@ pub(super) mod rfe {
     pub const CTL_AU: u32 = 1 << 8;
     pub const CTL_UNTAGGED: u32 = 1 << 6;
     pub const CTL_VLAN_FILTER: u32 = 1 << 5;
+    pub const CTL_SPF: u32 = 1 << 4;
     pub const CTL_MHF: u32 = 1 << 3;
     pub const CTL_DHF: u32 = 1 << 2;
     pub const CTL_DPF: u32 = 1 << 1;
+    pub const PRI_SEL: u64 = 0x50c;
+    pub const DIFFSERV: u64 = 0x510;
+    pub const PRI_PRECEDENCE: u32 = 1 << 3;
+    pub const PRI_IP: u32 = 1 << 2;
+    pub const PRI_TAG: u32 = 1 << 1;
+    pub const PRI_TAG_FIRST: u32 = 1;
     pub const RSS_CFG: u64 = 0x554;
     pub const RSS_STORE: u32 = 1 << 1;
     pub const RSS_QUEUE: u32 = 1 << 2;
@@ -170,8 +170,8 @@ pub(super) mod int {
     pub const TX: u32 = 0xf << 16;
     pub const GPIO: u32 = 1 << 11;
     pub const DMA_GEN: u32 = 1 << 10;
-    pub const SW_GP: u32 = 1 << 9;
     pub const PTP: u32 = 1 << 7;
+    pub const PHY: u32 = 1 << 5;
     pub const DP: u32 = 1 << 4;
     pub const MAC: u32 = 1 << 3;
     pub const FCT: u32 = 1 << 2;
@@ -224,6 +224,8 @@ pub(super) mod dmac {
     pub const ERR_EXT_EXPECTED: u32 = 1 << 2;
     pub const ERR_EXTRA_FS: u32 = 1 << 1;
     pub const ERR_NO_FS: u32 = 1;
+    /// The four errors above: descriptors in a wrong order.
+    pub const ERR_SEQUENCE: u32 = 0xf;
     pub const C_INT_EN: u32 = 1 << 6;
     pub const C_DMA_EN: u32 = 1 << 5;
     pub const C_EN_R2C: u32 = 1 << 4;
@@ -237,7 +239,6 @@ pub(super) mod desc {
     pub const LS: u32 = 1 << 28;
     pub const TX_EXT: u32 = 1 << 27;
     pub const IOC: u32 = 1 << 26;
-    pub const IGE: u32 = 1 << 23;
     pub const ICE: u32 = 1 << 22;
     pub const IPE: u32 = 1 << 21;
     pub const TPE: u32 = 1 << 20;
@@ -265,47 +266,7 @@ pub(super) mod desc {
     pub const RX_ICSM: u32 = 1;
 }
 
-/// PTP.
-pub(super) mod ptp {
-    pub const CMD: u64 = 0xa00;
-    pub const GENERAL: u64 = 0xa04;
-    pub const INT_STS: u64 = 0xa08;
-    pub const INT_EN_SET: u64 = 0xa0c;
-    pub const INT_EN_CLR: u64 = 0xa10;
-    pub const CLOCK_SEC: u64 = 0xa14;
-    pub const CLOCK_NS: u64 = 0xa18;
-    pub const CLOCK_SUBNS: u64 = 0xa1c;
-    pub const RATE_ADJ: u64 = 0xa20;
-    pub const STEP_ADJ: u64 = 0xa2c;
-    pub const TARGET: u64 = 0xa30;
-    pub const SEC_HIGH: u64 = 0xa50;
-    pub const SELECT: u64 = 0xa58;
-    pub const LATENCY: u64 = 0xa5c;
-    pub const CAP_INFO: u64 = 0xa60;
-    pub const RX_PARSE: u64 = 0xa64;
-    pub const RX_TS_CFG: u64 = 0xa68;
-    pub const RX_INGRESS_SEC: u64 = 0xa78;
-    pub const RX_INGRESS_NS: u64 = 0xa7c;
-    pub const RX_HEADER: u64 = 0xa80;
-    pub const TX_PARSE: u64 = 0xa9c;
-    pub const TX_TS_CFG: u64 = 0xaa0;
-    pub const TX_MOD: u64 = 0xaa4;
-    pub const TX_MOD2: u64 = 0xaa8;
-    pub const TX_EGRESS_SEC: u64 = 0xaac;
-    pub const TX_EGRESS_NS: u64 = 0xab0;
-    pub const TX_HEADER: u64 = 0xab4;
-    pub const CAP_CONFIG: u64 = 0xac4;
-    pub const RISING_SEC: u64 = 0xac8;
-    pub const RISING_NS: u64 = 0xacc;
-    pub const FALLING_SEC: u64 = 0xad0;
-    pub const FALLING_NS: u64 = 0xad4;
-    pub const LTC_RD: u64 = 0xaf0;
-    pub const INT_SWTS_ERR: u32 = 1 << 13;
-    pub const INT_TX_TS: u32 = 1 << 12;
-    pub const INT_RX_TS: u32 = 1 << 8;
-}
-
-/// OTP (add `hs::OTP_BASE` for the second family) and EEPROM.
+/// OTP and EEPROM; `HS_*` are those of the second family.
 pub(super) mod nvm {
     pub const E2P_CMD: u64 = 0x040;
     pub const E2P_DATA: u64 = 0x044;
@@ -318,158 +279,10 @@ pub(super) mod nvm {
     pub const HS_OTP: u64 = 0x5000;
 }
 
-/// PCS.
-pub(super) mod pcs {
-    pub const ACC: u64 = 0x720;
-    pub const DATA: u64 = 0x724;
-    pub const BUSY: u32 = 1 << 31;
-    pub const WRITE: u32 = 1 << 30;
-}
-
 /// Statistics.
 pub(super) mod stats {
     pub const RX: u64 = 0x1200;
     pub const RX_ROLL: u64 = 0x127c;
     pub const TX: u64 = 0x1280;
     pub const TX_ROLL: u64 = 0x12fc;
-}
-
-/// A run of registers that only keep what is written.
-#[derive(Clone, Copy)]
-struct Range {
-    first: u64,
-    count: u64,
-    stride: u64,
-    writable: u32,
-    reset: u32,
-    pci11x1x: bool,
-}
-
-const fn run(first: u64, count: u64, stride: u64, writable: u32, reset: u32) -> Range {
-    Range { first, count, stride, writable, reset, pci11x1x: false }
-}
-
-const fn one(first: u64, writable: u32, reset: u32) -> Range {
-    run(first, 1, 4, writable, reset)
-}
-
-const fn second(range: Range) -> Range {
-    Range { pci11x1x: true, ..range }
-}
-
-const ALL: u32 = u32::MAX;
-
-const RANGES: &[Range] = &[
-    one(0x008, 0xffff, 0x8100),
-    one(0x018, 0xffff, 0x8021),
-    one(0x01c, ALL, 0),
-    one(sys::DP_ADDR, 0x3fff, 0),
-    run(sys::DP_DATA0, 4, 4, ALL, 0),
-    one(0x050, 0x0fff_0fff, 0),
-    one(0x054, 0x0fff_0fff, 0x0fff_0000),
-    one(0x058, 0x0fff, 0),
-    one(0x05c, 0x0fff_0fff, 0),
-    one(0x060, 0x0fff_0fff, 0),
-    run(0x070, 3, 4, ALL, 0),
-    run(0x080, 3, 4, ALL, 0),
-    one(fct::RX_FIFO_END, 0x3f3f_3f3f, 0x3f3f_3f3f),
-    one(0x0c8, 0x3f, 0x27),
-    one(fct::CFG, fct::CFG_STORE_BAD | fct::CFG_ROUTING_HEADERS, 0),
-    run(fct::FLOW, 4, 4, 0x7fff, 0),
-    one(0x110, 0xffff, 0x9876),
-    one(0x128, 3, 2),
-    one(0x130, ALL, 0),
-    one(0x134, ALL, 0x0021_001e),
-    one(0x138, 0x00ff_ffff, 0),
-    // Wake-up: enables and filters are kept; nothing wakes, so the status bits stay 0.
-    one(0x140, 0x803f_d50f, 0),
-    one(0x144, 0, 0),
-    run(0x148, 2, 4, ALL, 0),
-    run(0x150, 32, 4, 0x83ff_ffff, 0),
-    run(0x200, 128, 4, ALL, 0),
-    one(0x600, 0xc000_070f, 0),
-    run(0x610, 46, 4, ALL, 0),
-    run(rfe::ADDR_FILT, rfe::ADDR_FILTERS, 8, 0xc01f_ffff, 0),
-    run(rfe::ADDR_FILT + 4, rfe::ADDR_FILTERS, 8, ALL, 0),
-    one(0x50c, ALL, 0),
-    run(0x510, 8, 4, ALL, 0),
-    one(rfe::RSS_CFG, 0x0001_ffe7, 0),
-    run(rfe::HASH_KEY, 10, 4, ALL, 0),
-    run(rfe::INDX, 32, 4, 0x0303_0303, 0),
-    second(one(0x710, 1, 0)),
-    second(one(0x728, 0x8000_0102, 0)),
-    second(one(0x920, ALL, 0)),
-    second(run(0x4e08, 2, 4, ALL, 0)),
-    run(0xc04, 2, 4, ALL, 0),
-    run(0xc1c, 4, 4, ALL, 0),
-    run(0xff0, 3, 4, 0, 0),
-    run(0xa24, 2, 4, ALL, 0),
-    one(ptp::SELECT, 0x700, 0),
-    one(ptp::LATENCY, ALL, 0),
-    one(ptp::RX_PARSE, ALL, 0x711f),
-    one(ptp::RX_TS_CFG, ALL, 0),
-    one(ptp::TX_PARSE, ALL, 0x711f),
-    one(ptp::TX_TS_CFG, ALL, 0),
-    one(ptp::TX_MOD, 0x1000_1fff, 0),
-    one(ptp::TX_MOD2, 1, 0),
-    one(0xac0, 0xffff, 0),
-    one(ptp::CAP_CONFIG, ALL, 0xffff_0000),
-    second(one(ptp::SEC_HIGH, 0xffff, 0)),
-    second(one(0xa54, ALL, 0)),
-    second(run(0xab8, 2, 4, ALL, 0)),
-    second(run(0xad8, 2, 4, ALL, 0)),
-    second(run(0xb00, 32, 4, ALL, 0)),
-];
-
-/// The registers that only keep what is written.
-#[derive(Debug)]
-pub(super) struct Plain {
-    values: Vec<u32>,
-    /// Which bits can be written; `None` where there is no such register.
-    writable: Vec<Option<u32>>,
-    resets: Vec<u32>,
-}
-
-impl Plain {
-    pub fn new(pci11x1x: bool, bytes: u64) -> Self {
-        let words = (bytes / 4) as usize;
-        let (mut writable, mut resets) = (vec![None; words], vec![0; words]);
-        for range in RANGES.iter().filter(|range| pci11x1x || !range.pci11x1x) {
-            for number in 0..range.count {
-                let index = ((range.first + number * range.stride) / 4) as usize;
-                writable[index] = Some(range.writable);
-                resets[index] = range.reset;
-            }
-        }
-        Self { values: resets.clone(), writable, resets }
-    }
-
-    pub fn reset(&mut self) {
-        self.values.copy_from_slice(&self.resets);
-    }
-
-    pub fn read(&self, offset: u64) -> Option<u32> {
-        let index = (offset / 4) as usize;
-        self.writable.get(index).copied().flatten().and(self.values.get(index).copied())
-    }
-
-    /// The value of a register that exists; 0 if it does not.
-    pub fn get(&self, offset: u64) -> u32 {
-        self.read(offset).unwrap_or_default()
-    }
-
-    /// Writes what can be written. False if there is no such register.
-    pub fn write(&mut self, offset: u64, value: u32) -> bool {
-        let index = (offset / 4) as usize;
-        let Some(Some(writable)) = self.writable.get(index).copied() else { return false };
-        self.values[index] = self.values[index] & !writable | value & writable;
-        true
-    }
-
-    /// Sets a register whatever can be written.
-    pub fn set(&mut self, offset: u64, value: u32) {
-        if let Some(slot) = self.values.get_mut((offset / 4) as usize) {
-            *slot = value;
-        }
-    }
 }

@@ -1,9 +1,20 @@
-//! Receive channels: from a FIFO into the host's buffers.
+//! Receive channels: from a FIFO into the host's buffers (Linux `lan743x_rx_process_buffer`; AN2948 sections
+//! 10.0.13 to 10.0.22).
+//!
+//! Decisions. A frame begins only when the ring has all the buffers that it needs, an extension descriptor
+//! included; until then it stays in the FIFO. Each buffer is filled before the next begins. Used descriptors
+//! are written back, then the head, then the interrupt is set: when more wait than the threshold says, or
+//! when the channel's moderation timer does not run (`ON_INT_TMR`), or by a flush or a stop.
+//!
+//! All frames of one event come at one moment, so they are written back together at its end. This is no
+//! matter of speed alone: to a host that a model is served to, an event takes time in which no register
+//! write arrives. It would see the first frame, acknowledge, look and find no second one, and its
+//! acknowledge would then take away the bit of those that came later in the same event.
 
 use super::Lan743x;
-use super::dmac::Descriptor;
 use super::fct::Accepted;
 use super::regs::{desc, dmac};
+use super::ring::Descriptor;
 use crate::device::Bus;
 
 /// Frames written in one event.
@@ -22,7 +33,7 @@ impl Lan743x {
             return;
         }
         for left in (0..BURST).rev() {
-            self.fetch(bus, true, channel);
+            self.fetch(bus, true, channel, 1);
             if !self.ring(true, channel).runs() || !self.receive_frame(bus, channel) {
                 break;
             }
@@ -30,7 +41,8 @@ impl Lan743x {
                 self.ring_rx(bus, channel);
             }
         }
-        self.write_back(bus, true, channel, false);
+        let rests = self.rests(true, channel);
+        self.write_back(bus, true, channel, rests);
         self.update_interrupts(bus);
     }
 
@@ -39,7 +51,7 @@ impl Lan743x {
     fn receive_frame(&mut self, bus: &mut dyn Bus, channel: usize) -> bool {
         let Some(fifo) = self.fct.rx.get(channel) else { return false };
         let Some(accepted) = fifo.frames.front() else { return false };
-        let (length, stamped) = (accepted.frame.wire_len(), accepted.stamp.is_some());
+        let (length, stamped) = (accepted.length(), accepted.stamp.is_some());
         let Some(buffers) = self.buffers_for(bus, channel, length, stamped) else { return false };
         let Some(accepted) = self.fifo_take(bus, channel) else { return false };
         self.write_frame(bus, channel, &accepted, buffers);
@@ -93,7 +105,7 @@ impl Lan743x {
     /// many.
     fn held(&mut self, bus: &mut dyn Bus, channel: usize, place: usize) -> Option<Descriptor> {
         if self.ring(true, channel).cache.len() <= place {
-            self.fetch_more(bus, channel);
+            self.fetch(bus, true, channel, place + 1);
         }
         let found = *self.ring(true, channel).cache.get(place)?;
         if found.words[0] & desc::RX_OWN == 0 {
@@ -105,17 +117,12 @@ impl Lan743x {
         Some(found)
     }
 
-    /// A frame that needs more than the threshold makes the channel fetch.
-    fn fetch_more(&mut self, bus: &mut dyn Bus, channel: usize) {
-        let cfg_a = self.ring(true, channel).cfg_a;
-        self.ring_mut(true, channel).cfg_a = cfg_a | 0x1f << 16;
-        self.fetch(bus, true, channel);
-        self.ring_mut(true, channel).cfg_a = cfg_a;
-    }
-
     fn write_frame(&mut self, bus: &mut dyn Bus, channel: usize, accepted: &Accepted, all: Vec<Descriptor>) {
         let mut bytes = accepted.frame.bytes.clone();
-        bytes.extend(super::frame::fcs(&accepted.frame.bytes).to_le_bytes());
+        if accepted.with_fcs {
+            let fcs = super::frame::fcs(&bytes);
+            bytes.extend((if accepted.frame.damaged { !fcs } else { fcs }).to_le_bytes());
+        }
         let length = bytes.len() as u32;
         let buffers = all.len() - usize::from(accepted.stamp.is_some());
         let (mut at, mut pad) = (0, self.pad(channel));
@@ -131,14 +138,7 @@ impl Lan743x {
             at += count;
             pad = pad.saturating_sub(size);
             let last = number + 1 == buffers;
-            let mut word = if self.params.buffer_bytes {
-                (count as u32 + if number == 0 { self.pad(channel) as u32 } else { 0 }) & 0x3fff
-            } else {
-                0
-            };
-            if number == 0 {
-                word |= desc::RX_FS;
-            }
+            let word = if number == 0 { desc::RX_FS } else { 0 } | self.used_bytes(channel, number, count);
             descriptor.words = [word, 0, 0, 0];
             if last {
                 let ext = if accepted.stamp.is_some() { desc::RX_EXT } else { 0 };
@@ -148,6 +148,15 @@ impl Lan743x {
             }
             self.finish(channel, descriptor);
         }
+    }
+
+    /// The length field of a used buffer: 0, or what it holds of the frame, the padding before it included.
+    fn used_bytes(&self, channel: usize, number: usize, count: usize) -> u32 {
+        if !self.params.buffer_bytes {
+            return 0;
+        }
+        let pad = if number == 0 { self.pad(channel) } else { 0 };
+        (count + pad) as u32 & 0x3fff
     }
 
     /// The descriptor with the time stamp; a fault leaves it empty.
@@ -182,9 +191,7 @@ impl Lan743x {
         let ring = self.ring(true, channel);
         let waiting = ring.done.len();
         let threshold = (ring.cfg_a >> 24 & 0x1f) as usize;
-        // With the timer's help descriptors wait for it while it runs; else nothing would end the wait.
-        let waits = ring.cfg_a & dmac::ON_INT_TMR != 0 && self.is_held(true, channel);
-        if waiting == 0 || !force && waits && waiting <= threshold {
+        if waiting == 0 || !force && waiting <= threshold {
             return;
         }
         let mut last_block = None;
