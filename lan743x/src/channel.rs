@@ -1,14 +1,17 @@
-//! Start, stop and reset of DMA channels and FIFOs: the same for both directions.
+//! What both directions of a DMA channel and its FIFO have in common: the ring, start, stop and reset.
 
 use embedded_hal::delay::DelayNs;
-use tombolo_hal::mmio::Mmio;
+use tombolo_hal::dma::DmaBackend;
+use tombolo_hal::mmio::{Mmio, Window};
 use tombolo_hal::reg;
 use tombolo_hal::register::{Readable, Writeable};
 use tombolo_hal::wait::poll_until;
 
 use crate::error::Wait;
-use crate::regs::dmac::{DMAC_CMD, Dmac};
+use crate::regs::dmac::{CFG_C, DMAC_CMD, Dmac, Ring};
 use crate::regs::system::{FCT_CTL, System};
+use crate::ring::RingMemory;
+use crate::shared::QueueIrq;
 use crate::{Error, Shared};
 
 /// How long a channel or FIFO may take, in microseconds. Linux waits 100 ms.
@@ -30,6 +33,38 @@ pub(crate) fn wait_for(
     })
     .map_err(Error::timeout(what))?;
     if value == u32::MAX { Err(Error::DeviceGone) } else { Ok(value) }
+}
+
+/// Tells a channel where its ring is.
+pub(crate) fn set_ring<M: Mmio, B: DmaBackend>(registers: &Window<M, Ring>, ring: &RingMemory<B>) {
+    let (base, head) = (ring.address().value(), ring.head_address());
+    reg!(*registers, Ring, base_addrh).set((base >> 32) as u32);
+    reg!(*registers, Ring, base_addrl).set(base as u32);
+    reg!(*registers, Ring, head_writeback_addrh).set((head >> 32) as u32);
+    reg!(*registers, Ring, head_writeback_addrl).set(head as u32);
+}
+
+/// Has the device mask a channel's interrupts by itself, or not.
+pub(crate) fn set_masking<M: Mmio>(registers: &Window<M, Ring>, irq: QueueIrq) {
+    let itself = CFG_C::TOP_INT_EN_AUTO_CLR::SET + CFG_C::DMA_INT_STS_AUTO_CLR::SET;
+    reg!(*registers, Ring, cfg_c).set(if irq == QueueIrq::Auto { itself.value } else { 0 });
+}
+
+/// A channel that was reset is at the beginning of its ring.
+pub(crate) fn check_head<M: Mmio>(registers: &Window<M, Ring>, channel: u8) -> Result<(), Error> {
+    match reg!(*registers, Ring, head).get() {
+        0 => Ok(()),
+        u32::MAX => Err(Error::DeviceGone),
+        head => Err(Error::Head { channel, head }),
+    }
+}
+
+/// A device that is gone has stopped.
+pub(crate) fn unless_gone(result: Result<(), Error>) -> Result<(), Error> {
+    match result {
+        Err(Error::DeviceGone) => Ok(()),
+        result => result,
+    }
 }
 
 /// The bits of a channel in the command register: reset, start, stop.

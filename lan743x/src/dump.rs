@@ -4,22 +4,17 @@
 //! the same order, without its first word, which is no register but the flags of that driver.
 
 use embedded_hal::delay::DelayNs;
-use tombolo_hal::mmio::{Mmio, Window};
-use tombolo_hal::reg;
-use tombolo_hal::register::{Readable, Writeable};
+use tombolo_hal::mmio::Mmio;
 
-use crate::channel::wait_for;
-use crate::error::Wait;
-use crate::regs::serial::{SGMII_ACC, Serial};
+use crate::pcs::{Pcs, VEND2};
 use crate::shared::SharedRef;
-use crate::{Error, Interface, Nic};
+use crate::{Interface, Nic};
 
 /// Version of the format, of Linux's ethtool.
 pub const DUMP_VERSION: u32 = 1;
 
-/// MDIO manageable devices of the serial lane.
+/// The serial lane's other MDIO manageable device.
 const VEND1: u8 = 30;
-const VEND2: u8 = 31;
 
 /// Where a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,27 +153,14 @@ impl<S: SharedRef> Nic<S> {
         let mut works = true;
         lane.into_iter().flat_map(|registers| SERIAL.iter().map(move |row| (registers, row))).map(
             move |(registers, (device, register, name))| {
-                let read = if works { read_pcs(registers, *device, *register, delay) } else { Ok(0xffff) };
+                let mut pcs = Pcs::new(registers);
+                let read = if works { pcs.read_mmd(*device, *register, delay) } else { Ok(0xffff) };
                 works &= read.is_ok();
                 let place = RegisterPlace::Mmd { device: *device, register: *register };
-                RegisterValue { name, place, value: read.unwrap_or(0xffff) }
+                RegisterValue { name, place, value: read.unwrap_or(0xffff).into() }
             },
         )
     }
-}
-
-fn read_pcs<M: Mmio>(
-    registers: &Window<M, Serial>,
-    device: u8,
-    register: u16,
-    delay: &mut impl DelayNs,
-) -> Result<u32, Error> {
-    let place = SGMII_ACC::MMD.val(device.into()) + SGMII_ACC::ADDRESS.val(register.into());
-    reg!(*registers, Serial, sgmii_acc).write(place + SGMII_ACC::BUSY::SET);
-    let read = || reg!(*registers, Serial, sgmii_acc).get();
-    let idle = |value: u32| value & SGMII_ACC::BUSY::SET.value == 0;
-    wait_for(Wait::Pcs, delay, 10, 1_000_000, read, idle)?;
-    Ok(reg!(*registers, Serial, sgmii_data).get() & 0xffff)
 }
 
 #[cfg(test)]

@@ -110,16 +110,6 @@ pub enum Error {
     /// A ring's length is no power of two.
     #[error("a ring of {0} descriptors: a power of two is wanted")]
     RingLength(usize),
-    /// A ring's memory is too small, or lies where the device cannot use it.
-    #[error("ring memory at {address:#x}: {bytes} bytes aligned to {align} are wanted")]
-    RingMemory {
-        /// Where it lies.
-        address: u64,
-        /// How many bytes are needed.
-        bytes: usize,
-        /// To what it must be aligned.
-        align: u64,
-    },
     /// There is no such channel.
     #[error("there is no channel {channel}: this chip has {available}")]
     NoChannel {
@@ -221,7 +211,6 @@ impl tombolo_hal::error::Error for Error {
             Error::Registers(_)
             | Error::Range { .. }
             | Error::RingLength(_)
-            | Error::RingMemory { .. }
             | Error::NoChannel { .. }
             | Error::Frame { .. } => ErrorKind::InvalidInput,
             Error::ChannelOpen(_) | Error::Controlled | Error::PinInUse(_) => ErrorKind::Busy,

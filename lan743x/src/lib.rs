@@ -36,7 +36,7 @@ pub use dump::{DUMP_VERSION, RegisterPlace, RegisterValue};
 pub use error::{Error, Wait};
 pub use filter::{Filter, Rss};
 pub use interrupts::{Moderation, Vectors};
-pub use link::{Interface, Link, LinkMode};
+pub use link::{Interface, LinkMode};
 pub use mdio::{Mdio, MdioAddress};
 pub use nic::{Config, MTU_MAX, Nic, RxStamps};
 pub use nvm::{Memory, image_mac_address};

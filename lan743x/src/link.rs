@@ -55,7 +55,7 @@ pub enum LinkMode {
 
 /// The link's state machine.
 #[derive(Clone, Copy, Debug)]
-pub struct Link {
+pub(crate) struct Link {
     mode: Option<LinkMode>,
     phy: Option<Phy>,
     state: LinkState,

@@ -15,7 +15,7 @@ use crate::error::Wait;
 use crate::regs::serial::{SGMII_ACC, SGMII_CTL, Serial};
 
 /// The device (vendor specific 2) in which all of this is.
-const VEND2: u8 = 31;
+pub(crate) const VEND2: u8 = 31;
 const BMCR: u16 = 0;
 const BMSR: u16 = 1;
 const DIG_CTRL1: u16 = 0x8000;
@@ -65,14 +65,19 @@ impl<'a, M: Mmio> Pcs<'a, M> {
         Self { serial }
     }
 
-    pub fn read(&mut self, register: u16, delay: &mut impl DelayNs) -> Result<u16, Error> {
-        let place = SGMII_ACC::MMD.val(VEND2.into()) + SGMII_ACC::ADDRESS.val(register.into());
+    fn read(&mut self, register: u16, delay: &mut impl DelayNs) -> Result<u16, Error> {
+        self.read_mmd(VEND2, register, delay)
+    }
+
+    /// Reads a register of another device of the lane.
+    pub fn read_mmd(&mut self, device: u8, register: u16, delay: &mut impl DelayNs) -> Result<u16, Error> {
+        let place = SGMII_ACC::MMD.val(device.into()) + SGMII_ACC::ADDRESS.val(register.into());
         reg!(self.serial, Serial, sgmii_acc).write(place + SGMII_ACC::BUSY::SET);
         self.idle(delay)?;
         Ok(reg!(self.serial, Serial, sgmii_data).get() as u16)
     }
 
-    pub fn write(&mut self, register: u16, value: u16, delay: &mut impl DelayNs) -> Result<(), Error> {
+    fn write(&mut self, register: u16, value: u16, delay: &mut impl DelayNs) -> Result<(), Error> {
         reg!(self.serial, Serial, sgmii_data).set(value.into());
         let place = SGMII_ACC::MMD.val(VEND2.into()) + SGMII_ACC::ADDRESS.val(register.into());
         reg!(self.serial, Serial, sgmii_acc).write(place + SGMII_ACC::BUSY::SET + SGMII_ACC::WRITE::SET);

@@ -16,11 +16,11 @@ use tombolo_hal::net::{
     FCS, Part, RxBuffer, RxChecksum, RxDecision, RxFrameInfo, RxProgress, RxQueue, RxSink, Timestamp,
 };
 use tombolo_hal::reg;
-use tombolo_hal::register::{Readable, Writeable};
+use tombolo_hal::register::{FieldValue, Readable, Writeable};
 
 use crate::channel;
 use crate::desc::{self, RxControl, RxStatus};
-use crate::regs::dmac::{CFG_C, DMAC_INT, Dmac, RX_CFG_A, RX_CFG_B, RxChannel, TAIL};
+use crate::regs::dmac::{DMAC_INT, Dmac, RX_CFG_A, RX_CFG_B, Ring, RxConfig, TAIL};
 use crate::regs::interrupts::{Interrupts, rx_bit};
 use crate::regs::system::{FCT_FLOW, System};
 use crate::ring::RingMemory;
@@ -62,7 +62,7 @@ enum Assembly {
 /// A receive channel that is open. `K` is the memory of its buffers, one a descriptor.
 pub struct RxRing<S: SharedRef, B: DmaBackend, K> {
     shared: S,
-    registers: Window<S::Mmio, RxChannel>,
+    registers: Window<S::Mmio, Ring>,
     ring: RingMemory<B>,
     buffers: K,
     channel: u8,
@@ -136,31 +136,31 @@ where
         buffers: &K,
         pad: u8,
         delay: &mut impl DelayNs,
-    ) -> Result<Window<S::Mmio, RxChannel>, Error> {
+    ) -> Result<Window<S::Mmio, Ring>, Error> {
         let shared = shared.shared();
         nic.check_spacing(ring.spacing())?;
-        let registers = shared.rx_channel(channel)?;
+        let registers = shared.ring(true, channel)?;
         let irq = shared.queue_irq(true, channel);
         ring.clear();
         for (index, buffer) in buffers.iter().enumerate() {
             give(ring, index, buffer);
         }
         channel::reset(shared, true, channel, delay)?;
-        program(&registers, ring, shared.identity().is_a0(), pad, nic.rx_time_stamps());
-        let own = CFG_C::TOP_INT_EN_AUTO_CLR::SET + CFG_C::DMA_INT_STS_AUTO_CLR::SET;
-        reg!(registers, RxChannel, cfg_c).set(if irq == QueueIrq::Auto { own.value } else { 0 });
-        reg!(registers, RxChannel, tail).set(ring.mask() as u32);
-        let head = reg!(registers, RxChannel, head).get();
-        if head != 0 {
-            return Err(if head == u32::MAX { Error::DeviceGone } else { Error::Head { channel, head } });
-        }
+        let (a0, stamps) = (shared.identity().is_a0(), nic.rx_time_stamps());
+        configure(&shared.rx_config(channel)?, ring.length(), a0, pad, stamps);
+        channel::set_ring(&registers, ring);
+        channel::set_masking(&registers, irq);
+        reg!(registers, Ring, tail).set(ring.mask() as u32);
+        channel::check_head(&registers, channel)?;
+        // Linux does this after the start. Here nothing fails once the device may write: the memory could
+        // not be given back then.
+        channel::reset_rx_fifo(shared, channel, delay)?;
         if irq != QueueIrq::Polled {
             reg!(shared.interrupts, Interrupts, en_set).set(rx_bit(channel));
             reg!(shared.dmac, Dmac, int_sts).clear(DMAC_INT::RXFRM.val(1 << channel));
             reg!(shared.dmac, Dmac, int_en_set).write(DMAC_INT::RXFRM.val(1 << channel));
         }
         channel::start(shared, true, channel);
-        channel::reset_rx_fifo(shared, channel, delay)?;
         if let Some(flow) = reg!(shared.system, System, fct_flow[usize::from(channel)]) {
             // Linux's thresholds: of its 64 KiB a FIFO asks for a pause at 21 KiB and ends it at 5 KiB.
             flow.write(
@@ -179,11 +179,6 @@ where
     /// Which channel it is.
     pub fn channel(&self) -> u8 {
         self.channel
-    }
-
-    /// The last descriptor that was given back: what the tail should say.
-    fn tail(&self) -> usize {
-        self.head.wrapping_sub(1) & self.ring.mask()
     }
 
     /// The device's head, if it can be: it never gets past the tail that it was told.
@@ -237,14 +232,6 @@ where
         }
     }
 
-    #[inline]
-    fn tell(&mut self, bits: u32) {
-        self.told = self.tail();
-        self.stats.kicks += 1;
-        // Orders the descriptors before it.
-        reg!(self.registers, RxChannel, tail).set(self.told as u32 | bits);
-    }
-
     /// The descriptor after a frame that announced an extension.
     fn extension(&mut self, index: usize, until: usize) -> Extension {
         let next = (index + 1) & self.ring.mask();
@@ -278,35 +265,17 @@ where
         timestamp: Option<Timestamp>,
         sink: &mut impl RxSink<T>,
     ) -> bool {
-        let Some(buffer) = self.buffers.get_mut(index) else { return false };
-        let capacity = usable(buffer) as usize;
-        let first = control.fs();
-        let (offset, before) = match (first, self.assembly) {
-            (true, state) => {
-                if matches!(state, Assembly::Inside(_)) {
-                    self.stats.violations += 1;
-                    sink.abandon();
-                }
-                (self.pad.min(capacity), 0)
-            }
-            (false, Assembly::Inside(before)) => (0, before),
-            (false, state) => {
-                // Of a frame that was dropped, or of none.
-                self.stats.violations += u64::from(state == Assembly::None);
-                self.assembly = if control.ls() { Assembly::None } else { Assembly::Dropping };
-                return false;
-            }
+        let Some(capacity) = self.buffers.get(index).map(|buffer| usable(buffer) as usize) else {
+            return false;
         };
+        let Some((offset, before)) = self.place(control, capacity, sink) else { return false };
         let filled = before + (capacity - offset);
-        let mut part = Part { offset, length: capacity - offset, first, last: None, cut: 0 };
+        let mut part = Part { offset, length: capacity - offset, first: control.fs(), last: None, cut: 0 };
         if control.ls() {
             let status = RxStatus::from_bits(self.ring.read(index, 1));
             let Some(info) = frame_info(control, status, timestamp, filled) else {
                 self.stats.violations += 1;
-                self.assembly = Assembly::None;
-                if !first {
-                    sink.abandon();
-                }
+                self.drop_frame(control, sink);
                 return false;
             };
             let excess = filled - info.length;
@@ -315,24 +284,54 @@ where
             part.cut = excess - here;
             part.last = Some(info);
         }
-        let taken = sink.part(buffer, &part) == RxDecision::Taken;
-        if !taken {
+        let Some(buffer) = self.buffers.get_mut(index) else { return false };
+        if sink.part(buffer, &part) != RxDecision::Taken {
             self.stats.no_memory += 1;
-            if !first {
-                sink.abandon();
+            self.drop_frame(control, sink);
+            return false;
+        }
+        let Some(info) = part.last else {
+            self.assembly = Assembly::Inside(filled);
+            return false;
+        };
+        self.assembly = Assembly::None;
+        self.stats.frames += 1;
+        self.stats.bytes += info.length as u64;
+        true
+    }
+
+    /// Where in its buffer the part of a frame begins, and how many bytes the buffers before it hold. `None`
+    /// if it is part of no frame that is being taken.
+    #[inline]
+    fn place(
+        &mut self,
+        control: RxControl,
+        capacity: usize,
+        sink: &mut impl RxSink<T>,
+    ) -> Option<(usize, usize)> {
+        match (control.fs(), self.assembly) {
+            (true, state) => {
+                if matches!(state, Assembly::Inside(_)) {
+                    self.stats.violations += 1;
+                    sink.abandon();
+                }
+                Some((self.pad.min(capacity), 0))
+            }
+            (false, Assembly::Inside(before)) => Some((0, before)),
+            (false, state) => {
+                self.stats.violations += u64::from(state == Assembly::None);
+                self.assembly = if control.ls() { Assembly::None } else { Assembly::Dropping };
+                None
             }
         }
-        self.assembly = match (control.ls(), taken) {
-            (true, _) => Assembly::None,
-            (false, true) => Assembly::Inside(filled),
-            (false, false) => Assembly::Dropping,
-        };
-        if let (Some(info), true) = (part.last, taken) {
-            self.stats.frames += 1;
-            self.stats.bytes += info.length as u64;
-            return true;
+    }
+
+    /// Drops the frame of a descriptor, with the parts that were handed over.
+    fn drop_frame(&mut self, control: RxControl, sink: &mut impl RxSink<T>) {
+        if !control.fs() {
+            sink.abandon();
         }
-        false
+        self.assembly = if control.ls() { Assembly::None } else { Assembly::Dropping };
     }
 
     /// Stops the channel. Call [`release`](Self::release) then.
@@ -342,10 +341,7 @@ where
     /// [`release`](Self::release), or drop the ring, which quarantines all of it. A device that is gone
     /// has stopped.
     pub fn stop(&mut self, delay: &mut impl DelayNs) -> Result<(), Error> {
-        match self.stop_channel(delay) {
-            Err(Error::DeviceGone) => Ok(()),
-            result => result,
-        }
+        channel::unless_gone(self.stop_channel(delay))
     }
 
     fn stop_channel(&mut self, delay: &mut impl DelayNs) -> Result<(), Error> {
@@ -446,22 +442,15 @@ fn check<B: DmaBackend, T>(ring: &RingMemory<B>, buffers: &[RxBuffer<T>], pad: u
     }
 }
 
-fn program<M: Mmio, B: DmaBackend>(
-    registers: &Window<M, RxChannel>,
-    ring: &RingMemory<B>,
+fn configure<M: Mmio>(
+    registers: &Window<M, RxConfig>,
+    length: usize,
     a0: bool,
     pad: u8,
-    stamps: tombolo_hal::register::FieldValue<u32, RX_CFG_B::Register>,
+    stamps: FieldValue<u32, RX_CFG_B::Register>,
 ) {
-    let base = ring.address().value();
-    reg!(registers, RxChannel, base_addrh).set((base >> 32) as u32);
-    reg!(registers, RxChannel, base_addrl).set(base as u32);
-    let head = ring.head_address();
-    reg!(registers, RxChannel, head_writeback_addrh).set((head >> 32) as u32);
-    reg!(registers, RxChannel, head_writeback_addrl).set(head as u32);
     let mut cfg_a = RX_CFG_A::RX_HP_WB_EN::SET;
-    let mut cfg_b =
-        RX_CFG_B::RX_PAD.val(pad.into()) + RX_CFG_B::RX_RING_LEN.val(ring.length() as u32) + stamps;
+    let mut cfg_b = RX_CFG_B::RX_PAD.val(pad.into()) + RX_CFG_B::RX_RING_LEN.val(length as u32) + stamps;
     if !a0 {
         cfg_a += RX_CFG_A::RX_WB_ON_INT_TMR::SET
             + RX_CFG_A::RX_WB_THRES.val(7)
@@ -469,8 +458,8 @@ fn program<M: Mmio, B: DmaBackend>(
             + RX_CFG_A::RX_PF_PRI_THRES.val(4);
         cfg_b += RX_CFG_B::RDMABL_512::SET;
     }
-    reg!(registers, RxChannel, cfg_a).write(cfg_a);
-    reg!(registers, RxChannel, cfg_b).write(cfg_b);
+    reg!(*registers, RxConfig, cfg_a).write(cfg_a);
+    reg!(*registers, RxConfig, cfg_b).write(cfg_b);
 }
 
 impl<S: SharedRef, B: DmaBackend, K, T> RxQueue for RxRing<S, B, K>
@@ -526,17 +515,27 @@ where
 }
 
 impl<S: SharedRef, B: DmaBackend, K> RxRing<S, B, K> {
+    /// The last descriptor that was given back: what the tail should say.
+    fn tail(&self) -> usize {
+        self.head.wrapping_sub(1) & self.ring.mask()
+    }
+
+    /// Tells the device of it, and enables what `bits` say.
+    #[inline]
+    fn tell(&mut self, bits: u32) {
+        self.told = self.tail();
+        self.stats.kicks += 1;
+        // Orders the descriptors before it.
+        reg!(self.registers, Ring, tail).set(self.told as u32 | bits);
+    }
+
     /// Tells the device of refilled descriptors that it has not been told of, unless it has plenty: at
     /// most seven wait, of which a device that still has half of its ring has no need.
     #[inline]
     fn flush(&mut self) {
-        let mask = self.ring.mask();
-        let tail = self.head.wrapping_sub(1) & mask;
-        let has = self.told.wrapping_sub(self.head) & mask;
-        if tail != self.told && has <= mask / 2 {
-            self.told = tail;
-            self.stats.kicks += 1;
-            reg!(self.registers, RxChannel, tail).set(tail as u32);
+        let has = self.told.wrapping_sub(self.head) & self.ring.mask();
+        if self.tail() != self.told && has <= self.ring.mask() / 2 {
+            self.tell(0);
         }
     }
 }

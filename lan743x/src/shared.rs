@@ -7,7 +7,7 @@ use tombolo_hal::reg;
 use tombolo_hal::register::{Readable, Writeable};
 use tombolo_hal::sync::{AtomicBool, AtomicU32, Ordering};
 
-use crate::regs::dmac::{self, Dmac, RxChannel, TxChannel};
+use crate::regs::dmac::{self, Dmac, Ring, RxConfig, TxConfig};
 use crate::regs::interrupts::{self, INT, Interrupts};
 use crate::regs::mac::{self, Mac};
 use crate::regs::rfe::{self, Rfe};
@@ -262,11 +262,16 @@ impl<M: Mmio + Clone> Shared<M> {
         open.fetch_and(!(1 << (channel & 3)), Ordering::AcqRel);
     }
 
-    pub(crate) fn rx_channel(&self, channel: u8) -> Result<Window<M, RxChannel>, Error> {
+    pub(crate) fn rx_config(&self, channel: u8) -> Result<Window<M, RxConfig>, Error> {
         Ok(self.io.clone().bank(dmac::RX_CHANNELS, dmac::CHANNEL_STRIDE, channel.into())?)
     }
 
-    pub(crate) fn tx_channel(&self, channel: u8) -> Result<Window<M, TxChannel>, Error> {
+    pub(crate) fn tx_config(&self, channel: u8) -> Result<Window<M, TxConfig>, Error> {
         Ok(self.io.clone().bank(dmac::TX_CHANNELS, dmac::CHANNEL_STRIDE, channel.into())?)
+    }
+
+    pub(crate) fn ring(&self, rx: bool, channel: u8) -> Result<Window<M, Ring>, Error> {
+        let first = if rx { dmac::RX_CHANNELS } else { dmac::TX_CHANNELS };
+        Ok(self.io.clone().bank(first + dmac::RING, dmac::CHANNEL_STRIDE, channel.into())?)
     }
 }

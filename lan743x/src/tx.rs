@@ -10,14 +10,14 @@ use core::ops::DerefMut;
 use embedded_hal::delay::DelayNs;
 use tombolo_hal::dma::DmaBackend;
 use tombolo_hal::dmaengine::SgEntry;
-use tombolo_hal::mmio::Window;
+use tombolo_hal::mmio::{Mmio, Window};
 use tombolo_hal::net::{TxDone, TxFrame, TxQueue, TxSink};
 use tombolo_hal::reg;
 use tombolo_hal::register::{Readable, Writeable};
 
 use crate::channel;
 use crate::desc::{self, TxData, TxExtension};
-use crate::regs::dmac::{CFG_C, DMAC_INT, Dmac, TAIL, TX_CFG_A, TX_CFG_B, TxChannel};
+use crate::regs::dmac::{DMAC_INT, Dmac, Ring, TAIL, TX_CFG_A, TX_CFG_B, TxConfig};
 use crate::regs::interrupts::{Interrupts, tx_bit};
 use crate::ring::RingMemory;
 use crate::shared::{QueueIrq, SharedRef};
@@ -57,7 +57,7 @@ pub struct TxStats {
 /// A transmit channel that is open. `K` is the memory of its slots, one a descriptor.
 pub struct TxRing<S: SharedRef, B: DmaBackend, K> {
     shared: S,
-    registers: Window<S::Mmio, TxChannel>,
+    registers: Window<S::Mmio, Ring>,
     ring: RingMemory<B>,
     slots: K,
     channel: u8,
@@ -142,23 +142,19 @@ where
         channel: u8,
         ring: &RingMemory<B>,
         delay: &mut impl DelayNs,
-    ) -> Result<Window<S::Mmio, TxChannel>, Error> {
+    ) -> Result<Window<S::Mmio, Ring>, Error> {
         let shared = shared.shared();
         nic.check_spacing(ring.spacing())?;
-        let registers = shared.tx_channel(channel)?;
+        let registers = shared.ring(false, channel)?;
         let irq = shared.queue_irq(false, channel);
         ring.clear();
         channel::reset_tx_fifo(shared, channel, delay)?;
         channel::reset(shared, false, channel, delay)?;
-        program(&registers, ring, shared.identity().is_a0());
-        let head = reg!(registers, TxChannel, head).get();
-        if head != 0 {
-            return Err(if head == u32::MAX { Error::DeviceGone } else { Error::Head { channel, head } });
-        }
-        reg!(registers, TxChannel, tail).set(0);
-        let auto = irq == QueueIrq::Auto;
-        let own = CFG_C::TOP_INT_EN_AUTO_CLR::SET + CFG_C::DMA_INT_STS_AUTO_CLR::SET;
-        reg!(registers, TxChannel, cfg_c).set(if auto { own.value } else { 0 });
+        configure(&shared.tx_config(channel)?, ring.length(), shared.identity().is_a0());
+        channel::set_ring(&registers, ring);
+        channel::check_head(&registers, channel)?;
+        reg!(registers, Ring, tail).set(0);
+        channel::set_masking(&registers, irq);
         if irq == QueueIrq::Manual {
             reg!(shared.interrupts, Interrupts, en_set).set(tx_bit(channel));
         }
@@ -301,10 +297,7 @@ where
     /// [`release`](Self::release), or drop the ring, which quarantines all of it. A device that is gone
     /// has stopped.
     pub fn stop(&mut self, delay: &mut impl DelayNs) -> Result<(), Error> {
-        match self.stop_channel(delay) {
-            Err(Error::DeviceGone) => Ok(()),
-            result => result,
-        }
+        channel::unless_gone(self.stop_channel(delay))
     }
 
     fn stop_channel(&mut self, delay: &mut impl DelayNs) -> Result<(), Error> {
@@ -333,29 +326,18 @@ fn tail_bits(irq: QueueIrq) -> u32 {
     if irq == QueueIrq::Auto { auto.value } else { 0 }
 }
 
-fn program<M, B>(registers: &Window<M, TxChannel>, ring: &RingMemory<B>, a0: bool)
-where
-    M: tombolo_hal::mmio::Mmio,
-    B: DmaBackend,
-{
-    let base = ring.address().value();
-    reg!(registers, TxChannel, base_addrh).set((base >> 32) as u32);
-    reg!(registers, TxChannel, base_addrl).set(base as u32);
-    let length = TX_CFG_B::TX_RING_LEN.val(ring.length() as u32);
+fn configure<M: Mmio>(registers: &Window<M, TxConfig>, length: usize, a0: bool) {
     let mut cfg_a = TX_CFG_A::TX_TMR_HPWB_SEL_IOC::SET + TX_CFG_A::TX_HP_WB_EN::SET;
-    let mut cfg_b = length;
+    let mut cfg_b = TX_CFG_B::TX_RING_LEN.val(length as u32);
     if !a0 {
-        cfg_b += TX_CFG_B::TDMABL_512::SET;
         cfg_a += TX_CFG_A::TX_HP_WB_ON_INT_TMR::SET
             + TX_CFG_A::TX_PF_THRES.val(16)
             + TX_CFG_A::TX_PF_PRI_THRES.val(4)
             + TX_CFG_A::TX_HP_WB_THRES.val(7);
+        cfg_b += TX_CFG_B::TDMABL_512::SET;
     }
-    reg!(registers, TxChannel, cfg_b).write(cfg_b);
-    reg!(registers, TxChannel, cfg_a).write(cfg_a);
-    let head = ring.head_address();
-    reg!(registers, TxChannel, head_writeback_addrh).set((head >> 32) as u32);
-    reg!(registers, TxChannel, head_writeback_addrl).set(head as u32);
+    reg!(*registers, TxConfig, cfg_a).write(cfg_a);
+    reg!(*registers, TxConfig, cfg_b).write(cfg_b);
 }
 
 impl<S: SharedRef, B: DmaBackend, K, T> TxQueue for TxRing<S, B, K>
@@ -389,7 +371,7 @@ where
             self.told = self.tail;
             self.stats.kicks += 1;
             // Orders the descriptors before it.
-            reg!(self.registers, TxChannel, tail).set(self.tail as u32 | self.tail_bits);
+            reg!(self.registers, Ring, tail).set(self.tail as u32 | self.tail_bits);
         }
     }
 

@@ -5,8 +5,10 @@ mod common;
 use common::*;
 use std::sync::Arc;
 
-use lan743x::{Config, Error, Nic, Shared, Wait as Waited};
-use tombolo_hal::mmio::Window;
+use lan743x::{Config, Error, Nic, RxRing, Shared, TxRing, Wait as Waited};
+use tombolo_hal::dmaengine::SgEntry;
+use tombolo_hal::mmio::{Mmio, Window};
+use tombolo_hal::net::{TxDone, TxSink};
 use tombolo_sim::fabric::{Fabric, MachineConfig, Removal};
 use tombolo_sim::host::SimDelay;
 use tombolo_sim::lan743x::{Lan743x, Params, Wait, presets};
@@ -133,6 +135,52 @@ fn a_channel_that_does_not_stop_is_told_and_its_memory_kept() {
     let mapped = station.function.iommu_mapped().0;
     drop(ring);
     assert_eq!(station.function.iommu_mapped().0, mapped, "the device may still write there");
+}
+
+#[test]
+fn a_channel_that_cannot_be_opened_was_not_started() {
+    for (stuck, named) in [(Wait::FifoReset, Waited::FifoReset), (Wait::ChannelReset, Waited::ChannelReset)] {
+        let fabric = Fabric::new(1);
+        let (port, _other) = tombolo_sim::lan743x::wire::Wire::pair(Default::default());
+        let mut station = Station::new(&fabric, presets::pci11414_b0(), port, Setup::default());
+        let registers = station.function.mmio(0).unwrap();
+        let starts = || registers.read32(0xc0c) & (1 << 7 | 1 << 23);
+        assert_eq!(starts(), 1 << 7 | 1 << 23, "channel 3 runs in both directions");
+        let (mut rx, mut tx) =
+            (station.rx.pop().unwrap().into_queue(), station.tx.pop().unwrap().into_queue());
+        rx.stop(&mut station.delay).unwrap();
+        tx.stop(&mut station.delay).unwrap();
+        let (rx, tx) = (rx.release(), tx.release(&mut Nothing));
+        station.handle.never_finish(stuck);
+        let is_named = |error| matches!(error, Error::Timeout { what, .. } if what == named);
+        let Err((error, rx)) = RxRing::open(&station.nic, 3, rx.ring, rx.slots, 2, &mut station.delay) else {
+            panic!("{stuck:?}")
+        };
+        assert!(is_named(error), "{error}");
+        let Err((error, tx)) = TxRing::open(&station.nic, 3, tx.ring, tx.slots, &mut station.delay) else {
+            panic!("{stuck:?}")
+        };
+        assert!(is_named(error), "{error}");
+        // The memory came back, so the device must not use it.
+        assert_eq!(starts(), 0, "{stuck:?}");
+        station.handle.clear_faults();
+        let opened = RxRing::open(&station.nic, 3, rx.ring, rx.slots, 2, &mut station.delay);
+        assert!(opened.is_ok() && starts() == 1 << 7, "{stuck:?}");
+        let opened = TxRing::open(&station.nic, 3, tx.ring, tx.slots, &mut station.delay);
+        assert!(opened.is_ok() && starts() == 1 << 7 | 1 << 23, "{stuck:?}");
+    }
+}
+
+/// Whoever takes what a ring gives back when it is released without frames.
+struct Nothing;
+
+impl TxSink<Buffer> for Nothing {
+    fn piece(&mut self, _: SgEntry) {
+        panic!("no frame was sent");
+    }
+    fn sent(&mut self, _: TxDone<Buffer>) {
+        panic!("no frame was sent");
+    }
 }
 
 #[test]

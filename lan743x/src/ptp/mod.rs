@@ -26,7 +26,7 @@ use tombolo_hal::register::{FieldValue, ReadWriteable, Readable, Writeable};
 
 use crate::channel::wait_for;
 use crate::error::Wait;
-use crate::regs::dmac::RxChannel;
+use crate::regs::dmac::RxConfig;
 use crate::regs::ptp::{
     PTP, PTP_CMD_CTL, PTP_INT, PTP_LATENCY, PTP_TS_CFG, PTP_TX_MOD, PTP_TX_MOD2, Ptp as Registers,
     TARGET_STRIDE, TARGETS, Target,
@@ -99,8 +99,8 @@ impl<S: SharedRef> Nic<S> {
         let setting = self.rx_time_stamps();
         let shared = self.shared_ref().shared();
         for channel in 0..shared.identity().chip.rx_channels() {
-            let registers = shared.rx_channel(channel)?;
-            reg!(registers, RxChannel, cfg_b).modify(setting);
+            let registers = shared.rx_config(channel)?;
+            reg!(registers, RxConfig, cfg_b).modify(setting);
         }
         Ok(())
     }

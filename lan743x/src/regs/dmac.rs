@@ -136,44 +136,45 @@ register_structs! {
 }
 
 register_structs! {
-    /// A receive channel: from 0xc40 on, every 0x40.
-    pub RxChannel {
+    /// What only a receive channel has: from 0xc40 on, every 0x40.
+    pub RxConfig {
         (0x000 => pub cfg_a: ReadWrite<u32, RX_CFG_A::Register>),
         (0x004 => pub cfg_b: ReadWrite<u32, RX_CFG_B::Register>),
-        (0x008 => pub base_addrh: ReadWrite<u32>),
-        (0x00c => pub base_addrl: ReadWrite<u32>),
-        (0x010 => pub head_writeback_addrh: ReadWrite<u32>),
-        (0x014 => pub head_writeback_addrl: ReadWrite<u32>),
-        (0x018 => pub head: ReadOnly<u32>),
-        (0x01c => pub tail: ReadWrite<u32, TAIL::Register>),
-        (0x020 => _r0),
-        (0x024 => pub cfg_c: ReadWrite<u32, CFG_C::Register>),
-        (0x028 => @END),
+        (0x008 => @END),
     }
 }
 
 register_structs! {
-    /// A transmit channel: from 0xd40 on, every 0x40.
-    pub TxChannel {
+    /// What only a transmit channel has: from 0xd40 on, every 0x40.
+    pub TxConfig {
         (0x000 => pub cfg_a: ReadWrite<u32, TX_CFG_A::Register>),
         (0x004 => pub cfg_b: ReadWrite<u32, TX_CFG_B::Register>),
-        (0x008 => pub base_addrh: ReadWrite<u32>),
-        (0x00c => pub base_addrl: ReadWrite<u32>),
-        (0x010 => pub head_writeback_addrh: ReadWrite<u32>),
-        (0x014 => pub head_writeback_addrl: ReadWrite<u32>),
-        (0x018 => pub head: ReadOnly<u32>),
-        (0x01c => pub tail: ReadWrite<u32, TAIL::Register>),
-        (0x020 => _r0),
-        (0x024 => pub cfg_c: ReadWrite<u32, CFG_C::Register>),
-        (0x028 => @END),
+        (0x008 => @END),
+    }
+}
+
+register_structs! {
+    /// The ring of a channel in either direction: 8 bytes behind the channel's first register.
+    pub Ring {
+        (0x000 => pub base_addrh: ReadWrite<u32>),
+        (0x004 => pub base_addrl: ReadWrite<u32>),
+        (0x008 => pub head_writeback_addrh: ReadWrite<u32>),
+        (0x00c => pub head_writeback_addrl: ReadWrite<u32>),
+        (0x010 => pub head: ReadOnly<u32>),
+        (0x014 => pub tail: ReadWrite<u32, TAIL::Register>),
+        (0x018 => _r0),
+        (0x01c => pub cfg_c: ReadWrite<u32, CFG_C::Register>),
+        (0x020 => @END),
     }
 }
 
 /// Offset of [`Dmac`].
 pub const DMAC: usize = 0xc00;
-/// Offset of the first [`RxChannel`].
+/// Offset of the first [`RxConfig`].
 pub const RX_CHANNELS: usize = 0xc40;
-/// Offset of the first [`TxChannel`].
+/// Offset of the first [`TxConfig`].
 pub const TX_CHANNELS: usize = 0xd40;
+/// From a channel's first register to its [`Ring`].
+pub const RING: usize = 8;
 /// Bytes from one channel to the next.
 pub const CHANNEL_STRIDE: usize = 0x40;
