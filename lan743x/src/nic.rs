@@ -59,6 +59,8 @@ pub struct Nic<S: SharedRef> {
     pub(crate) serial: Option<Window<S::Mmio, Serial>>,
     lock: Option<Window<S::Mmio, Lock>>,
     pub(crate) stamps: RxStamps,
+    /// It was turned on, and not yet seen to be off: one that is off would never say that it has stopped.
+    pub(crate) mac_on: bool,
 }
 
 /// Which received frames are given time stamps.
@@ -105,6 +107,7 @@ impl<S: SharedRef> Nic<S> {
             serial,
             lock,
             stamps: RxStamps::None,
+            mac_on: false,
         };
         nic.lite_reset(delay)?;
         nic.reset_phy(delay)?;
@@ -120,6 +123,7 @@ impl<S: SharedRef> Nic<S> {
     /// [`Error`]; the controller is silent then, and this can be tried again.
     pub fn after_reset(&mut self, delay: &mut impl DelayNs) -> Result<(), Error> {
         self.lite_reset(delay)?;
+        self.mac_on = false;
         self.config.mac = Some(self.mac);
         self.link = Link::new();
         self.set_up(delay)
@@ -318,7 +322,7 @@ impl<S: SharedRef> Nic<S> {
     fn program_receiver(&self, delay: &mut impl DelayNs) -> Result<(), Error> {
         let shared = self.shared.shared();
         let enabled = reg!(shared.mac, Mac, rx).is_set(MAC_RX::RXEN);
-        if enabled {
+        if self.mac_on {
             self.stop_receiver(delay)?;
         }
         let longest = (self.config.mtu + HEADER + FCS) as u32;
@@ -346,32 +350,46 @@ impl<S: SharedRef> Nic<S> {
     }
 
     /// Turns the MAC on.
-    pub fn start(&self) {
+    pub fn start(&mut self) {
+        self.mac_on = true;
         let shared = self.shared.shared();
         // Reads of the done bits as ones would clear them when written back; nothing waits for them here.
         reg!(shared.mac, Mac, rx).modify(MAC_RX::RXEN::SET);
         reg!(shared.mac, Mac, tx).modify(MAC_TX::TXEN::SET);
     }
 
-    /// Turns the MAC off. Rings are closed before that.
+    /// Turns the MAC off. Rings are closed before that. One that is off stays so.
     ///
     /// # Errors
-    /// [`Error::Timeout`], after both halves were told.
-    pub fn stop(&self, delay: &mut impl DelayNs) -> Result<(), Error> {
-        let shared = self.shared.shared();
-        reg!(shared.mac, Mac, tx).write(MAC_TX::TXD::SET);
-        let read = || reg!(shared.mac, Mac, tx).get();
-        let done = |value: u32| value & MAC_TX::TXD::SET.value != 0;
-        let tx = wait_for(Wait::TransmitterStop, delay, 10, 100_000, read, done);
+    /// [`Error::Timeout`], after both halves were told; this can be tried again.
+    pub fn stop(&mut self, delay: &mut impl DelayNs) -> Result<(), Error> {
+        if !self.mac_on {
+            return Ok(());
+        }
+        let tx = self.stop_transmitter(delay);
         let rx = self.stop_receiver(delay);
         tx?;
-        rx
+        rx?;
+        self.mac_on = false;
+        Ok(())
+    }
+
+    fn stop_transmitter(&self, delay: &mut impl DelayNs) -> Result<(), Error> {
+        let shared = self.shared.shared();
+        // One that was told before is only waited for. The write clears a done bit of an earlier stop.
+        if reg!(shared.mac, Mac, tx).is_set(MAC_TX::TXEN) {
+            reg!(shared.mac, Mac, tx).modify(MAC_TX::TXD::SET + MAC_TX::TXEN::CLEAR);
+        }
+        let read = || reg!(shared.mac, Mac, tx).get();
+        let done = |value: u32| value & MAC_TX::TXD::SET.value != 0;
+        wait_for(Wait::TransmitterStop, delay, 10, 100_000, read, done).map(drop)
     }
 
     fn stop_receiver(&self, delay: &mut impl DelayNs) -> Result<(), Error> {
         let shared = self.shared.shared();
-        // Clears a done bit of an earlier stop with the same write.
-        reg!(shared.mac, Mac, rx).modify(MAC_RX::RXD::SET + MAC_RX::RXEN::CLEAR);
+        if reg!(shared.mac, Mac, rx).is_set(MAC_RX::RXEN) {
+            reg!(shared.mac, Mac, rx).modify(MAC_RX::RXD::SET + MAC_RX::RXEN::CLEAR);
+        }
         let read = || reg!(shared.mac, Mac, rx).get();
         let done = |value: u32| value & MAC_RX::RXD::SET.value != 0;
         wait_for(Wait::ReceiverStop, delay, 10, 100_000, read, done).map(drop)

@@ -3,9 +3,9 @@
 use embedded_hal::delay::DelayNs;
 use tombolo_hal::mmio::Mmio;
 use tombolo_hal::reg;
-use tombolo_hal::register::{ReadWriteable, Readable};
+use tombolo_hal::register::ReadWriteable;
 
-use crate::regs::mac::{MAC_CR, MAC_RX, MAC_TX, Mac};
+use crate::regs::mac::{MAC_CR, Mac};
 use crate::shared::SharedRef;
 use crate::{Error, Interface, Nic};
 
@@ -69,14 +69,10 @@ impl<S: SharedRef> Nic<S> {
     /// # Errors
     /// [`Error::Timeout`] if the MAC does not stop: then nothing else was changed.
     pub fn set_loopback(&mut self, on: bool, delay: &mut impl DelayNs) -> Result<(), Error> {
-        let shared = self.shared_ref().shared();
         // These bits must not be changed while the MAC is on (AN2948).
-        let running =
-            reg!(shared.mac, Mac, rx).is_set(MAC_RX::RXEN) || reg!(shared.mac, Mac, tx).is_set(MAC_TX::TXEN);
-        if running {
-            self.stop(delay)?;
-        }
-        let cr = reg!(shared.mac, Mac, cr);
+        let running = self.mac_on;
+        self.stop(delay)?;
+        let cr = reg!(self.shared_ref().shared().mac, Mac, cr);
         if on {
             let slow = matches!(self.interface(), Interface::Mii | Interface::Rmii);
             let speed = if slow { MAC_CR::CFG::Mbit100 } else { MAC_CR::CFG::Mbit1000 };

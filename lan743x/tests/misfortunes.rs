@@ -171,6 +171,28 @@ fn a_channel_that_cannot_be_opened_was_not_started() {
     }
 }
 
+#[test]
+fn a_mac_that_does_not_stop_is_named_each_time_and_one_that_is_off_has_stopped() {
+    let fabric = Fabric::new(1);
+    let (port, _other) = tombolo_sim::lan743x::wire::Wire::pair(Default::default());
+    let mut station = Station::new(&fabric, presets::lan7430_b0(), port, Setup::default());
+    station.handle.never_finish(Wait::MacDisable);
+    for _ in 0..2 {
+        let error = station.nic.stop(&mut station.delay).unwrap_err();
+        assert!(matches!(error, Error::Timeout { what: Waited::TransmitterStop, .. }), "{error}");
+    }
+    station.handle.clear_faults();
+    station.nic.after_reset(&mut station.delay).unwrap();
+    let before = fabric.now_ns();
+    assert_eq!(station.nic.stop(&mut station.delay), Ok(()), "it was never on since its reset");
+    assert_eq!(fabric.now_ns(), before, "waited for what does not come");
+    for _ in 0..2 {
+        station.nic.start();
+        assert_eq!(station.nic.stop(&mut station.delay), Ok(()));
+        assert_eq!(station.nic.stop(&mut station.delay), Ok(()), "it is off already");
+    }
+}
+
 /// Whoever takes what a ring gives back when it is released without frames.
 struct Nothing;
 
