@@ -3,6 +3,9 @@
 //!
 //! Both need more than a compiler alone brings, the source of `core` or a prebuilt one. Where rustup has
 //! not installed that, Debian's package of the same version serves, so that the package mirror is enough.
+//!
+//! `.ci/run` does the same for its own builds. It is not shared: `cargo xtask` works without `.ci`, in a
+//! root of its own, and `.ci/run` has to build before there is an `xtask`.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,5 +1,8 @@
 //! What the controller reads in a frame: tags, IP, transport; checksums, CRC and Toeplitz hash.
 //!
+//! The hashes are not those of `tombolo_hal` and the driver: what a model shared with a driver, it could not
+//! find wrong there. Both are held against published vectors.
+//!
 //! Everything here takes bytes of a guest or peer and gives up (`None`) where they do not hold what they
 //! promise.
 
